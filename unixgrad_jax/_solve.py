@@ -1,0 +1,329 @@
+"""A full solve of a fixed number of iterations in one compiled scan."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from unixgrad_jax import _trees
+from unixgrad_jax._eval_params import method_states, output_point
+from unixgrad_jax._types import Array, Gradient, Objective, Params, Scalar
+from unixgrad_jax.geometries import Geometry
+from unixgrad_jax.methods import _unixgrad as method
+
+
+class StepInfo(NamedTuple):
+    """What `trace` sees of one step.
+
+    Attributes:
+        step: the number of finished steps, this one included: t, from 1, int32.
+        average: x̄_t, in the dtypes of params.
+        last: x_t, in the dtypes of params.
+        gradient: g_t, the gradient at x̄_t.
+        learning_rate: η_t, a scalar.
+
+    With `optimizer=`, `average` is the optimizer's own answer (`eval_params`) if it has one and
+    `last` otherwise, `last` the params after the update, `gradient` the one that went into the
+    update, and `learning_rate` NaN.
+    """
+
+    step: Array
+    average: Params
+    last: Params
+    gradient: Gradient
+    learning_rate: Array
+
+
+class Run(NamedTuple):
+    """What `solve` returns.
+
+    Attributes:
+        params: the answer, x̄_T, in the structure and dtypes of the start.
+        state: the final optimizer state.
+        trace: what `trace` returned, stacked along a new leading axis; None without `trace`.
+    """
+
+    params: Params
+    state: Any
+    trace: Any
+
+
+def solve(
+    objective: Objective,
+    geometry: Geometry,
+    params: Params | None = None,
+    num_steps: int = 1000,
+    *,
+    args: tuple = (),
+    sampler: Callable[[Array], Any] | None = None,
+    key: Array | None = None,
+    diameter: Scalar | None = None,
+    offset: Scalar | None = 1.0,
+    optimizer: optax.GradientTransformation | None = None,
+    trace: Callable[[StepInfo], Any] | None = None,
+    trace_every: int = 1,
+) -> Run:
+    """Minimize a convex objective over a set by exactly `num_steps` iterations of UniXGrad.
+
+    The whole run is one compiled `lax.scan`, differentiable in forward and reverse mode (reverse
+    mode stores every iterate), and can be vmapped over starts, `args`, data, radii, `diameter`
+    and keys. Calling it again with the same functions and new arrays of the same shapes compiles
+    nothing: define `objective`, `trace` and `optimizer` once, and pass what changes in `args`.
+
+    Args:
+        objective: `objective(params, *args)`, or `objective(params, batch, *args)` with a sampler;
+            returns a scalar. A pytree of callables and arrays (`jax.tree_util.Partial`) is fine.
+        geometry: the constraint set and its mirror map.
+        params: the start; projected if it is outside the set. None, or a pytree of
+            `jax.ShapeDtypeStruct`, starts at `geometry.interior_point`.
+        num_steps: T ≥ 1. An iteration takes two gradients. With `optimizer` it counts updates, of
+            one gradient each.
+        args: further arguments of the objective, pytrees of arrays.
+        sampler: `sampler(key)` returns a batch; see `minibatches`. Each gradient sees its own
+            fresh batch, two an iteration, as the theory of the noisy case requires.
+        key: a PRNG key, for the sampler.
+        diameter: D ≥ 0; by default `geometry.diameter(params)`.
+        offset: the constant in the learning rate; None makes the run independent of the scale of
+            the objective. See `unixgrad`.
+        optimizer: run this optax transform instead; `diameter` and `offset` are then not used.
+            Feasibility is up to the optimizer; the start is projected. Its update receives `value`,
+            `grad`, `value_fn` on the batch of its gradient and `grad_fn` on a fresh batch.
+        trace: maps a `StepInfo` to a pytree of arrays, which is stacked over steps.
+        trace_every: call `trace` after every so many steps; `num_steps // trace_every` records.
+
+    Returns:
+        `Run(params, state, trace)`.
+
+    Raises:
+        TypeError: if a function is not callable, or params are complex.
+        ValueError: if an argument is out of range, a sampler comes without a key or a key without
+            a sampler, or the start is None and the geometry does not know its shape.
+
+    Example:
+        >>> import jax.numpy as jnp, unixgrad_jax as ux
+        >>> def objective(x, target):
+        ...     return jnp.sum((x - target) ** 2)
+        >>> target = jnp.array([3.0, 4.0])
+        >>> run = ux.solve(objective, ux.L2Ball(1.0), jnp.zeros(2), num_steps=200, args=(target,))
+        >>> run.params.round(3)
+        Array([0.6, 0.8], dtype=float32)
+    """
+    method.check_hyperparameters(geometry, diameter, offset)
+    _check_counts(num_steps=num_steps, trace_every=trace_every)
+    if not isinstance(args, tuple):
+        raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
+    if (sampler is None) != (key is None):
+        missing, given = ("key", "sampler") if key is None else ("sampler", "key")
+        raise ValueError(f"{given}= was given without {missing}=; stochastic gradients need both.")
+    if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
+        raise TypeError(f"optimizer must be an optax transform, not {optimizer!r}.")
+    start = _start(geometry, params)
+    return _run(
+        _as_pytree("objective", objective),
+        geometry,
+        start,
+        args,
+        None if sampler is None else _as_pytree("sampler", sampler),
+        key,
+        diameter,
+        offset,
+        None if trace is None else _as_pytree("trace", trace),
+        num_steps=int(num_steps),
+        trace_every=int(trace_every),
+        optimizer=optimizer,
+    )
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 1 or int(value) != value:
+            raise ValueError(f"{name} must be an integer of at least 1, not {value}.")
+
+
+def _start(geometry: Geometry, params: Params | None) -> Params:
+    """Return the params to start from, floating and strongly typed."""
+    leaves = jax.tree.leaves(params)
+    if params is None or any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
+        return geometry.interior_point(params)
+    return _trees.as_floating(params)
+
+
+def _as_pytree(name: str, function: Callable) -> Callable:
+    """Return the function as a pytree, so that `jax.jit` takes it as an argument.
+
+    Functions that are pytrees already keep their arrays as leaves; any other is static, compared
+    by equality.
+    """
+    if not callable(function):
+        raise TypeError(f"{name} must be callable, not {function!r}.")
+    if not jax.tree_util.all_leaves([function]):
+        return function
+    try:
+        hash(function)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be hashable, or a pytree such as jax.tree_util.Partial, so that a second "
+            f"call can reuse the compiled code; {type(function).__name__} is neither."
+        ) from None
+    return jax.tree_util.Partial(function)
+
+
+@functools.partial(jax.jit, static_argnames=("num_steps", "trace_every", "optimizer"))
+def _run(
+    objective: Objective,
+    geometry: Geometry,
+    start: Params,
+    args: tuple,
+    sampler: Callable[[Array], Any] | None,
+    key: Array | None,
+    diameter: Scalar | None,
+    offset: Scalar | None,
+    trace: Callable[[StepInfo], Any] | None,
+    *,
+    num_steps: int,
+    trace_every: int,
+    optimizer: optax.GradientTransformation | None,
+) -> Run:
+    oracle = _Oracle(objective, args, sampler)
+    start = geometry.project(start)
+    if optimizer is None:
+        carry, advance = _unixgrad_loop(oracle, geometry, start, key, diameter, offset)
+    else:
+        carry, advance = _optimizer_loop(oracle, optimizer, start, key)
+    carry, traced = _scan(advance, carry, num_steps, trace, trace_every)
+    states = method_states(carry.state)
+    answer = output_point(states[0], start) if len(states) == 1 else carry.params
+    return Run(answer, carry.state, traced)
+
+
+class _Oracle(NamedTuple):
+    """The objective and its gradient at a point, on the whole data or on a sampled batch."""
+
+    objective: Objective
+    args: tuple
+    sampler: Callable[[Array], Any] | None
+
+    def on_batch(self, key: Array | None) -> Callable[[Params], Any]:
+        """Return the objective as a function of params alone; the key draws its batch."""
+        if self.sampler is None:
+            return lambda params: self.objective(params, *self.args)
+        batch = self.sampler(key)
+        return lambda params: self.objective(params, batch, *self.args)
+
+
+class _Carry(NamedTuple):
+    """What the scan carries: the point to differentiate at, the optimizer's state, the key."""
+
+    params: Params
+    state: Any
+    key: Array | None
+    step: Array
+
+
+Advance = Callable[[_Carry], tuple[_Carry, StepInfo]]
+
+
+def _split(key: Array | None) -> tuple[Array | None, Array | None, Array | None]:
+    if key is None:
+        return None, None, None
+    following, first, second = jax.random.split(key, 3)
+    return following, first, second
+
+
+def _unixgrad_loop(
+    oracle: _Oracle,
+    geometry: Geometry,
+    start: Params,
+    key: Array | None,
+    diameter: Scalar | None,
+    offset: Scalar | None,
+) -> tuple[_Carry, Advance]:
+    state = method.init(geometry, start)
+
+    def advance(carry: _Carry) -> tuple[_Carry, StepInfo]:
+        following, first, second = _split(carry.key)
+
+        def gradient_at(point: Params, batch_key: Array | None) -> Gradient:
+            return jax.grad(oracle.on_batch(batch_key))(_trees.cast_like(point, start))
+
+        hint = gradient_at(carry.params, first)
+        iteration = method.iterate(
+            geometry,
+            carry.state,
+            hint,
+            lambda point: gradient_at(point, second),
+            diameter,
+            offset,
+        )
+        info = StepInfo(
+            step=carry.step + 1,
+            average=_trees.cast_like(iteration.state.average, start),
+            last=_trees.cast_like(iteration.last, start),
+            gradient=_trees.cast_like(iteration.gradient, start),
+            learning_rate=iteration.learning_rate,
+        )
+        return _Carry(iteration.query, iteration.state, following, info.step), info
+
+    return _Carry(state.average, state, key, jnp.zeros((), jnp.int32)), advance
+
+
+def _optimizer_loop(
+    oracle: _Oracle, optimizer: optax.GradientTransformation, start: Params, key: Array | None
+) -> tuple[_Carry, Advance]:
+    extended = optax.with_extra_args_support(optimizer)
+
+    def advance(carry: _Carry) -> tuple[_Carry, StepInfo]:
+        following, first, second = _split(carry.key)
+        value_fn = oracle.on_batch(first)
+        value, gradient = jax.value_and_grad(value_fn)(carry.params)
+        updates, state = extended.update(
+            gradient,
+            carry.state,
+            carry.params,
+            value=value,
+            grad=gradient,
+            value_fn=value_fn,
+            grad_fn=jax.grad(oracle.on_batch(second)),
+        )
+        params = optax.apply_updates(carry.params, updates)
+        states = method_states(state)
+        info = StepInfo(
+            step=carry.step + 1,
+            average=output_point(states[0], params) if len(states) == 1 else params,
+            last=params,
+            gradient=gradient,
+            learning_rate=jnp.full((), jnp.nan, _trees.wide_dtype(params)),
+        )
+        return _Carry(params, state, following, info.step), info
+
+    return _Carry(start, extended.init(start), key, jnp.zeros((), jnp.int32)), advance
+
+
+def _scan(
+    advance: Advance,
+    carry: _Carry,
+    num_steps: int,
+    trace: Callable[[StepInfo], Any] | None,
+    trace_every: int,
+) -> tuple[_Carry, Any]:
+    """Advance `num_steps` times; after every `trace_every` of them keep what `trace` returns."""
+
+    def untraced(carry: _Carry, _: None) -> tuple[_Carry, None]:
+        return advance(carry)[0], None
+
+    def skip(carry: _Carry, steps: int) -> _Carry:
+        return lax.scan(untraced, carry, length=steps)[0] if steps else carry
+
+    if trace is None:
+        return skip(carry, num_steps), None
+
+    def traced(carry: _Carry, _: None) -> tuple[_Carry, Any]:
+        carry, info = advance(skip(carry, trace_every - 1))
+        return carry, trace(info)
+
+    carry, records = lax.scan(traced, carry, length=num_steps // trace_every)
+    return skip(carry, num_steps % trace_every), records

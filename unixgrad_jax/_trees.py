@@ -1,0 +1,129 @@
+"""Arithmetic on a pytree seen as one vector, with the dtype rules of the project.
+
+Every computation runs in the widest dtype of the tree's leaves, and at least in float32;
+results go back to the dtype of each leaf.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from unixgrad_jax._types import Array, Params, Scalar
+
+
+def wide_dtype(tree: Params) -> np.dtype:
+    """Return the dtype to compute in: the widest of the leaves, at least float32."""
+    return jnp.result_type(jnp.float32, *(float_dtype(leaf) for leaf in jax.tree.leaves(tree)))
+
+
+def float_dtype(leaf: Scalar | jax.ShapeDtypeStruct) -> np.dtype:
+    """Return the floating dtype of one leaf; integers become JAX's default float.
+
+    Raises:
+        TypeError: if the leaf is complex, or not numeric.
+    """
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.result_type(dtype)
+    if jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_):
+        return jnp.result_type(float)
+    raise TypeError(
+        f"params must be real numbers, but one leaf has dtype {dtype}. "
+        "Split complex params into their real and imaginary parts."
+    )
+
+
+def as_floating(tree: Params) -> Params:
+    """Return the tree with every leaf a strongly typed floating-point array."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, float_dtype(leaf)), tree)
+
+
+def widen(tree: Params) -> Params:
+    """Return the tree with every leaf in its own dtype, but at least in float32."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, wide_dtype(leaf)), tree)
+
+
+def as_dtype(tree: Params, dtype: DTypeLike) -> Params:
+    """Return the tree with every leaf an array of one dtype."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)
+
+
+def unify(tree: Params) -> Params:
+    """Return the tree with every leaf in its `wide_dtype`, ready to be one vector."""
+    return as_dtype(tree, wide_dtype(tree))
+
+
+def cast_like(tree: Params, like: Params) -> Params:
+    """Return the tree with every leaf in the floating dtype of the matching leaf of `like`."""
+    return jax.tree.map(lambda leaf, to: leaf.astype(float_dtype(to)), tree, like)
+
+
+def total(tree: Params, dtype: DTypeLike) -> Array:
+    """Return the sum of all entries, accumulated in `dtype`."""
+    sums = [jnp.sum(leaf, dtype=dtype) for leaf in jax.tree.leaves(tree)]
+    return sum(sums[1:], sums[0]) if sums else jnp.zeros((), dtype)
+
+
+def count(mask: Params, dtype: DTypeLike) -> Array:
+    """Return the number of true entries, counted in int32, as a `dtype` scalar."""
+    return total(jax.tree.map(lambda leaf: leaf.astype(jnp.int32), mask), jnp.int32).astype(dtype)
+
+
+def largest(tree: Params, dtype: DTypeLike) -> Array:
+    """Return the largest entry, −∞ where there is none."""
+    tops = [jnp.max(leaf, initial=-jnp.inf) for leaf in jax.tree.leaves(tree)]
+    return jnp.max(jnp.stack(tops)) if tops else jnp.full((), -jnp.inf, dtype)
+
+
+def vdot(a: Params, b: Params) -> Array:
+    """Return the inner product ⟨a, b⟩ in the widest dtype of the two trees."""
+    dtype = wide_dtype((a, b))
+    products = jax.tree.map(lambda x, y: x.astype(dtype) * y.astype(dtype), a, b)
+    return total(products, dtype)
+
+
+def broadcast(prefix: Params, like: Params) -> Params:
+    """Return a tree prefix (a scalar, say) spread over `like`: its structure, shapes, wide dtype.
+
+    Raises:
+        ValueError: if it is not a prefix of `like`, or a leaf does not broadcast.
+    """
+    dtype = wide_dtype(like)
+    return jax.tree.map(
+        lambda leaf, to: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape(to)),
+        jax.tree.broadcast(prefix, like),
+        like,
+    )
+
+
+def shape(leaf: Scalar | jax.ShapeDtypeStruct) -> tuple[int, ...]:
+    """Return the shape of an array, a Python number or a `jax.ShapeDtypeStruct`."""
+    return tuple(leaf.shape) if hasattr(leaf, "shape") else np.shape(leaf)
+
+
+def size(tree: Params) -> int:
+    """Return the number of entries."""
+    return sum(int(np.prod(shape(leaf))) for leaf in jax.tree.leaves(tree))
+
+
+def check_same_structure(name: str, tree: Params, params: Params) -> None:
+    """Check that `tree` has the structure and the shapes of `params`.
+
+    Raises:
+        ValueError: if it has not; the message starts with `name`.
+    """
+    structure, expected = jax.tree.structure(tree), jax.tree.structure(params)
+    if structure != expected:
+        raise ValueError(f"{name} must have the structure of params, {expected}, not {structure}.")
+    for (path, leaf), (_, like) in zip(
+        jax.tree_util.tree_leaves_with_path(tree),
+        jax.tree_util.tree_leaves_with_path(params),
+        strict=True,
+    ):
+        if jnp.shape(leaf) != jnp.shape(like):
+            raise ValueError(
+                f"{name} must have the shapes of params, but at "
+                f"{jax.tree_util.keystr(path) or 'the root'} it has shape {jnp.shape(leaf)} "
+                f"where params have {jnp.shape(like)}."
+            )

@@ -1,0 +1,47 @@
+"""Checks of arguments, made on concrete values only: a tracer always passes."""
+
+import numbers
+
+import jax
+import numpy as np
+
+from unixgrad_jax._types import Scalar
+
+
+def concrete(value: object) -> np.ndarray | None:
+    """Return a number or an array as float64 NumPy values, None for tracers and placeholders."""
+    if isinstance(value, jax.core.Tracer):
+        return None
+    if isinstance(value, numbers.Real | np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).astype(np.float64)
+    return None
+
+
+def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bool = True) -> None:
+    """Check that a number (or every entry of an array of them) is ≥ 0, or > 0 if `positive`.
+
+    Raises:
+        TypeError: if the value is not numeric.
+        ValueError: if the value is negative, NaN, zero where `positive`, infinite where `finite`.
+    """
+    if isinstance(value, str | bytes | complex):
+        raise TypeError(f"{name} must be a real number, not {value!r}.")
+    values = concrete(value)
+    if values is None:
+        return
+    right = (values > 0 if positive else values >= 0) & (np.isfinite(values) | (not finite))
+    if not np.all(right):
+        kind = "positive" if positive else "non-negative"
+        raise ValueError(f"{name} must be {kind}{' and finite' * finite}, not {value}.")
+
+
+def check_bounded(name: str, *values: Scalar) -> None:
+    """Check that the numbers that bound a set are finite.
+
+    Raises:
+        ValueError: if one is infinite.
+    """
+    for value in values:
+        values_seen = concrete(value)
+        if values_seen is not None and not np.all(np.isfinite(values_seen)):
+            raise ValueError(f"this {name} is unbounded (a bound is {value}): give diameter=...")

@@ -1,0 +1,209 @@
+"""Norm balls with the Euclidean mirror map."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from unixgrad_jax import _trees, _validation
+from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+from unixgrad_jax.geometries._base import Euclidean, gradient_step, register, shape_from
+from unixgrad_jax.geometries._threshold import (
+    below_largest,
+    shrink_to_sum,
+    threshold_if_active,
+)
+
+
+@register
+class L2Ball(Euclidean):
+    """The ball ‖x − c‖₂ ≤ r with R = ½‖·‖₂².
+
+    Norm and dual norm ‖·‖₂; D = √2·r, exactly. The projection is a radial scaling, about 6 flops
+    an entry. Norms are taken after scaling by the largest entry: entries of 1e30 or 1e-30 in
+    float32, or of 300 in float16, neither overflow nor vanish, and derivatives are finite at c.
+
+    Attributes:
+        radius: r ≥ 0, a scalar.
+        center: c, a scalar or a tree prefix of the params; each leaf broadcasts to its params.
+
+    Example:
+        >>> import jax.numpy as jnp, unixgrad_jax as ux
+        >>> ux.L2Ball(radius=1.0).project(jnp.array([3.0, 4.0]))
+        Array([0.6, 0.8], dtype=float32)
+    """
+
+    radius: Scalar = 1.0
+    center: Params = 0.0
+
+    def __post_init__(self) -> None:
+        _validation.check_number("radius", self.radius, finite=False)
+
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        moved = gradient_step(mirror, gradient, step_size)
+        radius = jnp.asarray(self.radius, _trees.wide_dtype(moved))
+        # The radius is the unit of length here, which saves the pass that finds the largest
+        # entry: v² loses nothing that matters below 1e-13·r, and overflows beyond 1e25·r.
+        factor = lax.stop_gradient(2.0**-20 / jnp.maximum(radius, jnp.finfo(radius.dtype).tiny))
+        unit = jax.tree.map(lambda v: v * factor, self._from_center(moved))
+        return _trees.cast_like(self._pull_in(moved, unit, factor), mirror)
+
+    def project(self, point: Params) -> Params:
+        wide = _trees.unify(point)
+        unit, factor = _largest_to_one(self._from_center(wide))
+        return _trees.cast_like(self._pull_in(wide, unit, factor), point)
+
+    def _pull_in(self, point: Params, unit: Params, factor: Array) -> Params:
+        """Return the projection of x, given k·(x − c) and the constant k."""
+        radius = jnp.asarray(self.radius, factor.dtype)
+        squared = _trees.vdot(unit, unit)
+        outside = squared > (radius * factor) ** 2
+        shrink = radius / jnp.sqrt(jnp.where(outside, squared, 1))
+        return jax.tree.map(
+            lambda x, c, u: jnp.where(outside, c + shrink * u, x),
+            point,
+            _trees.broadcast(self.center, point),
+            unit,
+        )
+
+    def _from_center(self, wide: Params) -> Params:
+        return jax.tree.map(jnp.subtract, wide, _trees.broadcast(self.center, wide))
+
+    def violation(self, point: Params) -> Array:
+        norm = _l2_norm(self._from_center(_trees.unify(point)))
+        return jnp.maximum(norm - jnp.asarray(self.radius, norm.dtype), 0)
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        return _trees.vdot(gradient, gradient)
+
+    def diameter(self, like: Params) -> Array:
+        return _euclidean_ball_diameter(self.radius, like, "L2Ball")
+
+    def minimize_linear(self, gradient: Gradient) -> Params:
+        wide = _trees.unify(gradient)
+        unit, _ = _largest_to_one(wide)
+        squared = _trees.vdot(unit, unit)
+        norm = jnp.sqrt(jnp.where(squared > 0, squared, 1))
+        reach = jnp.asarray(self.radius, norm.dtype) / norm
+        vertex = jax.tree.map(
+            lambda c, u: c - reach * u, _trees.broadcast(self.center, wide), unit
+        )
+        return _trees.cast_like(vertex, gradient)
+
+    def interior_point(self, like: Params | None = None) -> Params:
+        like = shape_from(like, self.center, "L2Ball")
+        return _trees.cast_like(_trees.broadcast(self.center, like), like)
+
+
+@register
+class L1Ball(Euclidean):
+    """The ball ‖x‖₁ ≤ r with R = ½‖·‖₂².
+
+    Norm and dual norm ‖·‖₂; D = √2·r, exactly. The projection is a soft threshold found by
+    Newton's method, without sorting: some 5 to 10 passes of 4 flops an entry. `step` takes the
+    part s·max|g| that all active entries have in common out of the threshold before it rounds,
+    so that the anchor keeps its digits however long the step.
+
+    Attributes:
+        radius: r ≥ 0, a scalar.
+
+    Example:
+        >>> import jax.numpy as jnp, unixgrad_jax as ux
+        >>> ux.L1Ball(radius=1.0).project(jnp.array([-2.0, 0.5, 1.5]))
+        Array([-0.75,  0.  ,  0.25], dtype=float32)
+    """
+
+    radius: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        _validation.check_number("radius", self.radius, finite=False)
+
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        moved = gradient_step(mirror, gradient, step_size)
+        dtype = _trees.wide_dtype(moved)
+        steepest = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, gradient), dtype))
+        steepest = steepest.astype(dtype)
+        size = jnp.asarray(step_size, dtype)
+
+        def shifted_magnitude(v: Array, y: Array, g: Array) -> Array:
+            """Return |v| − s·max|g| for v = y − s·g, without forming the long parts."""
+            sign = jnp.sign(v)
+            return sign * y.astype(dtype) - size * (sign * g.astype(dtype) + steepest)
+
+        magnitudes = jax.tree.map(shifted_magnitude, moved, mirror, gradient)
+        radius = jnp.asarray(self.radius, dtype)
+        support = jax.tree.map(lambda y: y != 0, mirror)
+        start = jnp.maximum(threshold_if_active(magnitudes, support, radius), -2 * radius)
+        return _trees.cast_like(self._shrink(moved, magnitudes, start), mirror)
+
+    def project(self, point: Params) -> Params:
+        wide = _trees.unify(point)
+        magnitudes = below_largest(jax.tree.map(jnp.abs, wide))
+        start = -jnp.asarray(self.radius, _trees.wide_dtype(wide))
+        return _trees.cast_like(self._shrink(wide, magnitudes, start), point)
+
+    def _shrink(self, values: Params, magnitudes: Params, start: Array) -> Params:
+        """Return the projection of `values`; `magnitudes` are |values|, up to a common shift."""
+        radius = jnp.asarray(self.radius, _trees.wide_dtype(values))
+        inside = _l1_norm(values) <= radius
+        shrunk = shrink_to_sum(magnitudes, radius, start)
+        return jax.tree.map(
+            lambda v, m: jnp.where(inside, v, jnp.sign(v) * m), values, shrunk
+        )
+
+    def violation(self, point: Params) -> Array:
+        norm = _l1_norm(_trees.unify(point))
+        return jnp.maximum(norm - jnp.asarray(self.radius, norm.dtype), 0)
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        return _trees.vdot(gradient, gradient)
+
+    def diameter(self, like: Params) -> Array:
+        return _euclidean_ball_diameter(self.radius, like, "L1Ball")
+
+    def minimize_linear(self, gradient: Gradient) -> Params:
+        wide = _trees.unify(gradient)
+        dtype = _trees.wide_dtype(wide)
+        steepest = _trees.largest(jax.tree.map(jnp.abs, wide), dtype)
+        ties = _trees.count(jax.tree.map(lambda g: jnp.abs(g) == steepest, wide), dtype)
+        share = jnp.asarray(self.radius, dtype) / jnp.maximum(ties, 1)
+        vertex = jax.tree.map(
+            lambda g: jnp.where(jnp.abs(g) < steepest, 0, -share * jnp.sign(g)), wide
+        )
+        return _trees.cast_like(vertex, gradient)
+
+    def interior_point(self, like: Params | None = None) -> Params:
+        like = shape_from(like, 0.0, "L1Ball")
+        return jax.tree.map(lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like)
+
+
+def _largest_to_one(vector: Params) -> tuple[Params, Array]:
+    """Return v/max|vᵢ| and the constant 1/max|vᵢ|, both 0 for v = 0.
+
+    Infinite entries give the limit direction: ±1 where v is infinite, 0 elsewhere.
+    """
+    dtype = _trees.wide_dtype(vector)
+    scale = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, vector), dtype))
+    factor = 1 / jnp.maximum(scale, jnp.finfo(dtype).tiny)
+
+    def to_unit(v: Array) -> Array:
+        limit = jnp.where(jnp.isinf(v), jnp.sign(v), 0)
+        return jnp.where(jnp.isinf(scale), limit, v * factor)
+
+    return jax.tree.map(to_unit, vector), factor
+
+
+def _l2_norm(vector: Params) -> Array:
+    unit, factor = _largest_to_one(vector)
+    squared = _trees.vdot(unit, unit)
+    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)) / factor, 0)
+
+
+def _l1_norm(vector: Params) -> Array:
+    return _trees.total(jax.tree.map(jnp.abs, vector), _trees.wide_dtype(vector))
+
+
+def _euclidean_ball_diameter(radius: Scalar, like: Params, name: str) -> Array:
+    """Return √2·r: opposite points are 2r apart."""
+    _validation.check_bounded(name, radius)
+    dtype = _trees.wide_dtype(like)
+    return jnp.sqrt(jnp.asarray(2, dtype)) * jnp.asarray(radius, dtype)

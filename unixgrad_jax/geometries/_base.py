@@ -1,0 +1,155 @@
+"""The protocol: what a method may ask of a constraint set and its mirror map."""
+
+import abc
+import dataclasses
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+
+from unixgrad_jax import _trees
+from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+
+
+class Geometry(abc.ABC):
+    """A compact convex set K with a mirror map R that is 1-strongly convex on it.
+
+    A geometry is frozen data. Its numeric fields (radius, bounds, ...) are pytree leaves, so it is
+    passed through `jax.jit`, `jax.vmap` and `jax.grad` like any array. A params pytree is one
+    vector x unless the geometry says otherwise. Points and mirror coordinates that come out have
+    the dtype, leaf by leaf, of those that went in; scalars have the widest dtype, at least float32.
+
+    To add a geometry, subclass and decorate with `register`, implement every abstract method, and
+    add the geometry to the table in tests/geometries/catalogue.py.
+    """
+
+    @abc.abstractmethod
+    def to_mirror(self, point: Params) -> Mirror:
+        """Return the mirror coordinates ∇R(x) of a feasible point."""
+
+    @abc.abstractmethod
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        """Return the mirror coordinates of argmin_{x∈K} s·(⟨g, x⟩ + h(x)) + D_R(x, y).
+
+        Args:
+            mirror: mirror coordinates of the anchor y.
+            gradient: g, with the structure of the anchor.
+            step_size: s ≥ 0, a scalar.
+        """
+
+    @abc.abstractmethod
+    def to_point(self, mirror: Mirror) -> Params:
+        """Return the feasible point that has these mirror coordinates."""
+
+    @abc.abstractmethod
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        """Return ‖g‖*², the dual norm on the tangent space of K, a scalar."""
+
+    @abc.abstractmethod
+    def diameter(self, like: Params) -> Array:
+        """Return D = sqrt(sup_{x,y∈K} D_R(x, y)) for params shaped like `like`.
+
+        Raises:
+            ValueError: if the set is unbounded.
+        """
+
+    @abc.abstractmethod
+    def minimize_linear(self, gradient: Gradient) -> Params:
+        """Return a point of argmin_{v∈K} ⟨g, v⟩ + h(v), the linear minimization oracle."""
+
+    @abc.abstractmethod
+    def interior_point(self, like: Params | None = None) -> Params:
+        """Return the prox-center argmin_K R, the default start.
+
+        Args:
+            like: arrays or `jax.ShapeDtypeStruct`s that give structure, shapes and dtypes. May be
+                left out where the geometry's own arrays determine them.
+
+        Raises:
+            ValueError: if `like` is needed and missing.
+        """
+
+    @abc.abstractmethod
+    def project(self, point: Params) -> Params:
+        """Return a feasible point at which the mirror map is defined, for any input.
+
+        Euclidean geometries return the nearest point of K. Integer params become floating.
+        """
+
+    @abc.abstractmethod
+    def violation(self, point: Params) -> Array:
+        """Return how far outside K a point is, in units of the point: 0 inside, a scalar."""
+
+    @abc.abstractmethod
+    def penalty(self, point: Params) -> Array:
+        """Return h(x), a scalar: 0 for a plain set."""
+
+
+class ConvexSet(Geometry):
+    """A geometry without a penalty: h = 0."""
+
+    def penalty(self, point: Params) -> Array:
+        return jnp.zeros((), _trees.wide_dtype(point))
+
+
+class Euclidean(ConvexSet):
+    """A set with R = ½‖·‖₂², whose mirror coordinates are the point itself."""
+
+    def to_mirror(self, point: Params) -> Mirror:
+        return point
+
+    def to_point(self, mirror: Mirror) -> Params:
+        return mirror
+
+
+def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Params:
+    """Return y − s·g, all leaves in the wide dtype of the anchor."""
+    dtype = _trees.wide_dtype(anchor)
+    size = jnp.asarray(step_size, dtype)
+    return jax.tree.map(lambda y, g: y.astype(dtype) - size * g.astype(dtype), anchor, gradient)
+
+
+def shape_from(like: Params | None, own: Params, name: str) -> Params:
+    """Return `like`, or the geometry's own arrays where they determine the shape of a point.
+
+    Raises:
+        ValueError: if `like` is None and every field of the geometry is a scalar.
+    """
+    if like is not None:
+        return like
+    if jax.tree_util.all_leaves([own]) and not _trees.shape(own):
+        raise ValueError(
+            f"{name} does not know the shape of its points: give params (the start), "
+            "or a pytree of jax.ShapeDtypeStruct in their place."
+        )
+    return own
+
+
+GeometryClass = TypeVar("GeometryClass", bound=type[Geometry])
+
+
+@dataclass_transform(frozen_default=True)
+def register(cls: GeometryClass) -> GeometryClass:
+    """Make a class a frozen dataclass and a pytree, its fields the leaves.
+
+    Fields declared with `metadata={"static": True}` become part of the tree structure. Rebuilding
+    the object from its leaves skips `__post_init__`: leaves may be tracers, cotangents or axis
+    numbers there, which no check of a radius should see.
+    """
+    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    fields = dataclasses.fields(cls)
+    data = [field.name for field in fields if not field.metadata.get("static", False)]
+    static = [field.name for field in fields if field.metadata.get("static", False)]
+
+    def flatten_with_keys(geometry: Any) -> tuple[list, tuple]:
+        keyed = [(jax.tree_util.GetAttrKey(name), getattr(geometry, name)) for name in data]
+        return keyed, tuple(getattr(geometry, name) for name in static)
+
+    def unflatten(values: tuple, leaves: Any) -> Any:
+        geometry = object.__new__(cls)
+        for name, value in zip((*data, *static), (*leaves, *values), strict=True):
+            object.__setattr__(geometry, name, value)
+        return geometry
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+    return cls

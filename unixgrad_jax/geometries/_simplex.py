@@ -1,0 +1,193 @@
+"""The scaled simplex {x ≥ 0, Σxᵢ = s}, with two mirror maps."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from unixgrad_jax import _trees, _validation
+from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+from unixgrad_jax.geometries._base import (
+    ConvexSet,
+    Euclidean,
+    gradient_step,
+    register,
+    shape_from,
+)
+from unixgrad_jax.geometries._threshold import (
+    below_largest,
+    shrink_to_sum,
+    threshold_if_active,
+)
+
+
+class SimplexSet(ConvexSet):
+    """What the simplex is, whatever the mirror map."""
+
+    total: Scalar
+
+    def __post_init__(self) -> None:
+        _validation.check_number("total", self.total, positive=True)
+
+    def minimize_linear(self, gradient: Gradient) -> Params:
+        wide = _trees.unify(gradient)
+        dtype = _trees.wide_dtype(wide)
+        least = _least(wide)
+        ties = _trees.count(jax.tree.map(lambda g: g == least, wide), dtype)
+        share = jnp.asarray(self.total, dtype) / jnp.maximum(ties, 1)
+        vertex = jax.tree.map(
+            lambda g: jnp.where(g > least, 0, jnp.where(g == least, share, jnp.nan)), wide
+        )
+        return _trees.cast_like(vertex, gradient)
+
+    def interior_point(self, like: Params | None = None) -> Params:
+        like = shape_from(like, 0.0, type(self).__name__)
+        share = jnp.asarray(self.total, _trees.wide_dtype(like)) / max(_trees.size(like), 1)
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(share, _trees.shape(leaf)).astype(
+                _trees.float_dtype(leaf)
+            ),
+            like,
+        )
+
+    def violation(self, point: Params) -> Array:
+        wide = _trees.unify(point)
+        dtype = _trees.wide_dtype(wide)
+        if not _trees.size(wide):
+            return jnp.zeros((), dtype)
+        missing = jnp.abs(_trees.total(wide, dtype) - jnp.asarray(self.total, dtype))
+        return jnp.maximum(missing, -_least(wide))
+
+
+@register
+class Simplex(SimplexSet, Euclidean):
+    """The simplex x ≥ 0, Σxᵢ = s with R = ½‖·‖₂².
+
+    Norm ‖·‖₂; dual norm on the tangent space ‖g − mean(g)‖₂; D = s, exactly. The projection
+    max(v − τ, 0) finds τ by Newton's method, without sorting: some 5 to 10 passes of 4 flops an
+    entry. What all entries have in common is subtracted before anything is rounded.
+
+    Attributes:
+        total: s > 0, a scalar.
+
+    Example:
+        >>> import jax.numpy as jnp, unixgrad_jax as ux
+        >>> ux.Simplex().project(jnp.array([-1e8, -1e8 + 8, -1e8]))
+        Array([0., 1., 0.], dtype=float32)
+    """
+
+    total: Scalar = 1.0
+
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        moved = gradient_step(mirror, _above_least(gradient), step_size)
+        target = jnp.asarray(self.total, _trees.wide_dtype(moved))
+        support = jax.tree.map(lambda y: y > 0, mirror)
+        start = jnp.maximum(threshold_if_active(moved, support, target), -target)
+        return _trees.cast_like(shrink_to_sum(moved, target, start), mirror)
+
+    def project(self, point: Params) -> Params:
+        wide = _trees.unify(point)
+        target = jnp.asarray(self.total, _trees.wide_dtype(wide))
+        return _trees.cast_like(shrink_to_sum(below_largest(wide), target, -target), point)
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        wide = _trees.unify(gradient)
+        mean = _trees.total(wide, _trees.wide_dtype(wide)) / max(_trees.size(wide), 1)
+        centered = jax.tree.map(lambda g: g - mean, wide)
+        return _trees.vdot(centered, centered)
+
+    def diameter(self, like: Params) -> Array:
+        return jnp.asarray(self.total, _trees.wide_dtype(like))
+
+
+@register
+class EntropicSimplex(SimplexSet):
+    """The simplex x ≥ 0, Σxᵢ = s with the entropy R = s·Σxᵢ·log(xᵢ/s).
+
+    Norm ‖·‖₁; dual norm on the tangent space (max g − min g)/2. Mirror coordinates are the
+    log-weights log(x/s), and a step is log-softmax(mirror − step_size·g/s), some 10 flops an
+    entry: weights far below the smallest float stay exact in the mirror, and a weight that is 0 to
+    the eye comes back when its gradient asks for it.
+
+    D² = s²·log n is the range of R from its center, a heuristic: the supremum of the divergence is
+    infinite, so the theorems of the paper do not cover this choice. It is the usual one.
+
+    A start must have positive weights. `project` lifts each entry to at least ε·s/n (ε the spacing
+    of the dtype at 1, n the number of entries), below the rounding error of the point.
+
+    Attributes:
+        total: s > 0, a scalar.
+
+    Example:
+        >>> import jax.numpy as jnp, unixgrad_jax as ux
+        >>> geometry = ux.EntropicSimplex()
+        >>> mirror = geometry.to_mirror(jnp.array([0.5, 0.5]))
+        >>> mirror = geometry.step(mirror, jnp.array([0.0, 2000.0]), 1.0)
+        >>> geometry.to_point(mirror), mirror
+        (Array([1., 0.], dtype=float32), Array([    0., -2000.], dtype=float32))
+    """
+
+    total: Scalar = 1.0
+
+    def to_mirror(self, point: Params) -> Mirror:
+        wide = _trees.unify(point)
+        scale = jnp.asarray(self.total, _trees.wide_dtype(wide))
+        return _trees.cast_like(jax.tree.map(lambda x: jnp.log(x / scale), wide), point)
+
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        dtype = _trees.wide_dtype(mirror)
+        size = jnp.asarray(step_size, dtype) / jnp.asarray(self.total, dtype)
+        moved = gradient_step(mirror, _above_least(gradient), size)
+        top, sum_of_exponentials = _log_partition(moved)
+        log_partition = jnp.log(sum_of_exponentials)
+        normalized = jax.tree.map(lambda v: v - top - log_partition, moved)
+        return _trees.cast_like(normalized, mirror)
+
+    def to_point(self, mirror: Mirror) -> Params:
+        wide = _trees.unify(mirror)
+        top, sum_of_exponentials = _log_partition(wide)
+        scale = jnp.asarray(self.total, _trees.wide_dtype(wide)) / sum_of_exponentials
+        return _trees.cast_like(jax.tree.map(lambda v: scale * jnp.exp(v - top), wide), mirror)
+
+    def project(self, point: Params) -> Params:
+        wide = _trees.unify(point)
+        dtype = _trees.wide_dtype(wide)
+        target = jnp.asarray(self.total, dtype)
+        top = lax.stop_gradient(_trees.largest(wide, dtype))
+        floor = jnp.finfo(dtype).eps * target / max(_trees.size(wide), 1)
+        scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
+        finite = jnp.isfinite(top) | jnp.isnan(top)
+        lifted = jax.tree.map(
+            lambda x: jnp.maximum(jnp.where(finite, scale * x, target * (x == top)), floor), wide
+        )
+        shrink = target / _trees.total(lifted, dtype)
+        return _trees.cast_like(jax.tree.map(lambda x: shrink * x, lifted), point)
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        wide = _trees.unify(gradient)
+        if not _trees.size(wide):
+            return jnp.zeros((), _trees.wide_dtype(wide))
+        spread = _trees.largest(wide, _trees.wide_dtype(wide)) - _least(wide)
+        return (spread / 2) ** 2
+
+    def diameter(self, like: Params) -> Array:
+        dtype = _trees.wide_dtype(like)
+        entries = jnp.asarray(max(_trees.size(like), 1), dtype)
+        return jnp.asarray(self.total, dtype) * jnp.sqrt(jnp.log(entries))
+
+
+def _least(tree: Params) -> Array:
+    return -_trees.largest(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
+
+
+def _above_least(gradient: Gradient) -> Gradient:
+    """Return g − min g: the same functional on the simplex, without what all entries share."""
+    wide = _trees.unify(gradient)
+    least = lax.stop_gradient(_least(wide))
+    return jax.tree.map(lambda g: g - least, wide)
+
+
+def _log_partition(logits: Params) -> tuple[Array, Array]:
+    """Return (m, Σ exp(vᵢ − m)) with m = max vᵢ."""
+    dtype = _trees.wide_dtype(logits)
+    top = lax.stop_gradient(_trees.largest(logits, dtype))
+    return top, _trees.total(jax.tree.map(lambda v: jnp.exp(v - top), logits), dtype)

@@ -1,0 +1,79 @@
+"""The threshold that all simplex-like projections share, found without sorting."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from unixgrad_jax import _trees
+from unixgrad_jax._types import Array, Params, Scalar
+
+
+def shrink_to_sum(values: Params, target: Scalar, start: Scalar) -> Params:
+    """Return max(vᵢ − τ, 0), with τ such that the entries of the whole tree sum to `target`.
+
+    The threshold is the root of the convex, decreasing, piecewise linear Σ max(vᵢ − τ, 0) − s,
+    found by Newton's method from below, which is monotone and ends after finitely many steps
+    (Michelot, "A finite algorithm for finding the projection of a point onto the canonical
+    simplex of ℝⁿ", 1986). The last Newton step is applied to the result, not to τ: the sum is
+    then right to a few ulp of s for any number of active entries, and the derivatives in the
+    values and in s are those of the projection.
+
+    Args:
+        values: a tree whose leaves all have one dtype, at least float32, shifted so that the
+            largest entry has about the size of s: what is far larger costs digits. −∞ is never
+            active; a NaN makes every entry NaN.
+        target: s ≥ 0, a scalar.
+        start: any lower bound of τ, such as max vᵢ − s; see `threshold_if_active`.
+    """
+    dtype = _trees.wide_dtype(values)
+    target = jnp.asarray(target, dtype)
+    threshold = _newton_from_below(*lax.stop_gradient((values, target, start)))
+    inactive = jax.tree.map(lambda v: v <= threshold, values)  # False for NaN: it stays visible
+    above = jax.tree.map(lambda v, off: jnp.where(off, 0, v - threshold), values, inactive)
+    correction = (_trees.total(above, dtype) - target) / _active_count(inactive, dtype)
+    return jax.tree.map(
+        lambda v, off: jnp.where(off, 0, jnp.maximum(v - correction, 0)), above, inactive
+    )
+
+
+def below_largest(values: Params) -> Params:
+    """Return v − max v: 0 at the largest entry, also where it is infinite."""
+    top = lax.stop_gradient(_trees.largest(values, _trees.wide_dtype(values)))
+    return jax.tree.map(lambda v: jnp.where(jnp.isinf(top) & (v == top), 0, v - top), values)
+
+
+def threshold_if_active(values: Params, active: Params, target: Array) -> Array:
+    """Return the τ that would be right if just the masked entries were active.
+
+    A lower bound of the true threshold whatever the mask, since Σ_S (vᵢ − τ) ≤ Σ max(vᵢ − τ, 0); and
+    the threshold itself for the right one, so that Newton's method has nothing left to do. For an
+    empty mask, −s.
+    """
+    kept = jax.tree.map(lambda v, on: jnp.where(on, v, 0), values, active)
+    inactive = jax.tree.map(jnp.logical_not, active)
+    return (_trees.total(kept, target.dtype) - target) / _active_count(inactive, target.dtype)
+
+
+def _newton_from_below(values: Params, target: Array, start: Array) -> Array:
+    """Return the root of Σ max(vᵢ − τ, 0) − s to rounding, approached from below."""
+    dtype = target.dtype
+    tolerance = 4 * jnp.finfo(dtype).eps * target
+
+    def unfinished(carry: tuple[Array, Array]) -> Array:
+        return carry[1]
+
+    def refine(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        threshold, _ = carry
+        inactive = jax.tree.map(lambda v: v <= threshold, values)
+        above = jax.tree.map(lambda v: jnp.maximum(v - threshold, 0), values)
+        excess = _trees.total(above, dtype) - target
+        refined = threshold + excess / _active_count(inactive, dtype)
+        advances = (excess > tolerance) & (refined > threshold)
+        return jnp.where(advances, refined, threshold), advances
+
+    return lax.while_loop(unfinished, refine, (start, jnp.array(True)))[0]
+
+
+def _active_count(inactive: Params, dtype: jnp.dtype) -> Array:
+    """Return the number of active entries, at least 1."""
+    return jnp.maximum(_trees.count(jax.tree.map(jnp.logical_not, inactive), dtype), 1)
