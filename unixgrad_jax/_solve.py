@@ -260,13 +260,13 @@ def _unixgrad_loop(
             offset,
         )
         info = StepInfo(
-            step=carry.step + 1,
+            step=iteration.state.step,
             average=_trees.cast_like(iteration.state.average, start),
             last=_trees.cast_like(iteration.last, start),
             gradient=_trees.cast_like(iteration.gradient, start),
             learning_rate=iteration.learning_rate,
         )
-        return _Carry(iteration.query, iteration.state, following, info.step), info
+        return _Carry(iteration.query, iteration.state, following, carry.step), info
 
     return _Carry(state.average, state, key, jnp.zeros((), jnp.int32)), advance
 

@@ -120,8 +120,7 @@ class L1Ball(Euclidean):
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, gradient, step_size)
         dtype = _trees.wide_dtype(moved)
-        steepest = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, gradient), dtype))
-        steepest = steepest.astype(dtype)
+        steepest = _trees.largest_number(jax.tree.map(jnp.abs, gradient), dtype)
         size = jnp.asarray(step_size, dtype)
 
         def shifted_magnitude(v: Array, y: Array, g: Array) -> Array:
@@ -163,7 +162,7 @@ class L1Ball(Euclidean):
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         dtype = _trees.wide_dtype(wide)
-        steepest = _trees.largest(jax.tree.map(jnp.abs, wide), dtype)
+        steepest = _trees.largest_number(jax.tree.map(jnp.abs, wide), dtype)
         ties = _trees.count(jax.tree.map(lambda g: jnp.abs(g) == steepest, wide), dtype)
         share = jnp.asarray(self.radius, dtype) / jnp.maximum(ties, 1)
         vertex = jax.tree.map(
@@ -182,7 +181,7 @@ def _largest_to_one(vector: Params) -> tuple[Params, Array]:
     Infinite entries give the limit direction: ±1 where v is infinite, 0 elsewhere.
     """
     dtype = _trees.wide_dtype(vector)
-    scale = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, vector), dtype))
+    scale = _trees.largest_number(jax.tree.map(jnp.abs, vector), dtype)
     factor = 1 / jnp.maximum(scale, jnp.finfo(dtype).tiny)
 
     def to_unit(v: Array) -> Array:

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
@@ -152,7 +151,7 @@ class EntropicSimplex(SimplexSet):
         wide = _trees.unify(point)
         dtype = _trees.wide_dtype(wide)
         target = jnp.asarray(self.total, dtype)
-        top = lax.stop_gradient(_trees.largest(wide, dtype))
+        top = _trees.largest_number(wide, dtype)
         floor = jnp.finfo(dtype).eps * target / max(_trees.size(wide), 1)
         scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
         finite = jnp.isfinite(top) | jnp.isnan(top)
@@ -166,8 +165,9 @@ class EntropicSimplex(SimplexSet):
         wide = _trees.unify(gradient)
         if not _trees.size(wide):
             return jnp.zeros((), _trees.wide_dtype(wide))
-        spread = _trees.largest(wide, _trees.wide_dtype(wide)) - _least(wide)
-        return (spread / 2) ** 2
+        highest = _trees.largest(wide, _trees.wide_dtype(wide))
+        lowest = -_trees.largest(jax.tree.map(jnp.negative, wide), _trees.wide_dtype(wide))
+        return ((highest - lowest) / 2) ** 2
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)
@@ -176,18 +176,19 @@ class EntropicSimplex(SimplexSet):
 
 
 def _least(tree: Params) -> Array:
-    return -_trees.largest(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
+    """Return the smallest entry that is not NaN, as a constant under differentiation."""
+    return -_trees.largest_number(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
 
 
 def _above_least(gradient: Gradient) -> Gradient:
     """Return g − min g: the same functional on the simplex, without what all entries share."""
     wide = _trees.unify(gradient)
-    least = lax.stop_gradient(_least(wide))
+    least = _least(wide)
     return jax.tree.map(lambda g: g - least, wide)
 
 
 def _log_partition(logits: Params) -> tuple[Array, Array]:
     """Return (m, Σ exp(vᵢ − m)) with m = max vᵢ."""
     dtype = _trees.wide_dtype(logits)
-    top = lax.stop_gradient(_trees.largest(logits, dtype))
+    top = _trees.largest_number(logits, dtype)
     return top, _trees.total(jax.tree.map(lambda v: jnp.exp(v - top), logits), dtype)

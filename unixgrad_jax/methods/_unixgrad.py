@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from unixgrad_jax import _trees, _validation
-from unixgrad_jax._template import prox_then_average
+from unixgrad_jax._template import Average, prox_then_average
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 
@@ -24,6 +24,7 @@ class UniXGradState(NamedTuple):
         halfway: whether M_t has been used and g_t is awaited, bool.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the weighted average of the iterates x_1, x_2, ..., the method's answer.
+        remainder: what rounding left out of `average`, so that the mean neither stalls nor drifts.
         hint: M_t, the gradient at the extrapolated point z̃_t; None where a whole iteration is
             one call (the opaque mode, and `solve`), since nothing then waits for g_t.
         sum_squares: Σ_{i<t} α_i²·‖g_i − M_i‖*², the denominator of the learning rate without the
@@ -34,6 +35,7 @@ class UniXGradState(NamedTuple):
     halfway: Array
     anchor: Mirror
     average: Params
+    remainder: Params
     hint: Gradient | None
     sum_squares: Array
 
@@ -171,6 +173,7 @@ def init(geometry: Geometry, params: Params) -> UniXGradState:
         halfway=jnp.zeros((), jnp.bool_),
         anchor=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), geometry.to_mirror(start)),
         average=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), start),
+        remainder=optax.tree.zeros_like(start),
         hint=None,
         sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
     )
@@ -204,18 +207,19 @@ def half_iteration(
         state.anchor,
         gradient,
         alpha * eta,
-        state.average,
+        Average(state.average, state.remainder),
         jnp.where(second, next_weight, this_weight),
     )
     state = UniXGradState(
         step=jnp.where(second, optax.safe_increment(state.step), state.step),
         halfway=~second,
         anchor=optax.tree.where(second, moved, state.anchor),
-        average=optax.tree.where(second, state.average, query),
+        average=optax.tree.where(second, state.average, query.value),
+        remainder=optax.tree.where(second, state.remainder, query.remainder),
         hint=optax.tree.where(second, state.hint, gradient),
         sum_squares=state.sum_squares + jnp.where(second, alpha**2 * innovation, 0),
     )
-    return state, query
+    return state, query.value
 
 
 class Iteration(NamedTuple):
@@ -244,9 +248,14 @@ def iterate(
         state = state._replace(sum_squares=jnp.where(state.step == 0, scale, state.sum_squares))
     eta = learning_rate(geometry, state, diameter, offset)
     moved, average = prox_then_average(
-        geometry, state.anchor, hint, alpha * eta, state.average, this_weight
+        geometry,
+        state.anchor,
+        hint,
+        alpha * eta,
+        Average(state.average, state.remainder),
+        this_weight,
     )
-    gradient = _trees.cast_like(gradient_at(average), state.average)
+    gradient = _trees.cast_like(gradient_at(average.value), state.average)
     anchor, query = prox_then_average(
         geometry, state.anchor, gradient, alpha * eta, average, next_weight
     )
@@ -254,10 +263,11 @@ def iterate(
     state = state._replace(
         step=optax.safe_increment(state.step),
         anchor=anchor,
-        average=average,
+        average=average.value,
+        remainder=average.remainder,
         sum_squares=state.sum_squares + alpha**2 * innovation,
     )
-    return Iteration(state, query, geometry.to_point(moved), gradient, eta)
+    return Iteration(state, query.value, geometry.to_point(moved), gradient, eta)
 
 
 def weights(state: UniXGradState) -> tuple[Array, Array, Array]:

@@ -1,0 +1,60 @@
+"""Convex problems with known structure, made from fixed seeds."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import unixgrad_jax as ux
+
+
+def least_squares(x: jax.Array, A: jax.Array, b: jax.Array) -> jax.Array:
+    """Return ‖Ax − b‖²/(2n)."""
+    return jnp.mean((A @ x - b) ** 2) / 2
+
+
+def absolute_loss(x: jax.Array, A: jax.Array, b: jax.Array) -> jax.Array:
+    """Return ‖Ax − b‖₁/n, convex and not smooth."""
+    return jnp.mean(jnp.abs(A @ x - b))
+
+
+def regression_data(
+    n: int = 500, d: int = 100, seed: int = 0, noise: float = 1e-3
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return A ~ N(0, 1), x♮ ~ N(0, 1) and b = A x♮ + noise of the given variance, in float64."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, d))
+    solution = rng.normal(size=d)
+    return A, solution, A @ solution + np.sqrt(noise) * rng.normal(size=n)
+
+
+def sizes_of_leaves(size: int) -> list[int]:
+    """Return how `as_tree` splits a vector: a scalar leaf, a matrix leaf, a vector leaf, in order."""
+    matrix = 2 * ((size - 1) // 4)
+    return [1, matrix, size - 1 - matrix]
+
+
+def as_tree(vector: Any) -> dict[str, Any]:
+    """Split a flat vector of at least 5 entries into a dict of leaves of ranks 0, 2 and 1."""
+    one, matrix, _ = sizes_of_leaves(vector.shape[-1])
+    lead = vector.shape[:-1]
+    return {
+        "a": vector[..., 0],
+        "b": [vector[..., one : one + matrix].reshape(*lead, 2, -1)],
+        "c": (vector[..., one + matrix :],),
+    }
+
+
+def as_vector(tree: dict[str, Any]) -> Any:
+    """Undo `as_tree`."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+GEOMETRIES = {
+    "ball": ux.L2Ball(2.0),
+    "box": ux.Box(-0.5, 0.75),
+    "simplex": ux.Simplex(1.5),
+    "l1_ball": ux.L1Ball(2.0),
+    "entropic_simplex": ux.EntropicSimplex(1.5),
+}
