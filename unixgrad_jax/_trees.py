@@ -4,6 +4,8 @@ Every computation runs in the widest dtype of the tree's leaves, and at least in
 results go back to the dtype of each leaf.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +28,7 @@ def float_dtype(leaf: Scalar | jax.ShapeDtypeStruct) -> np.dtype:
     """
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
     if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.result_type(dtype)
+        return jax.dtypes.canonicalize_dtype(dtype)
     if jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_):
         return jnp.result_type(float)
     raise TypeError(
@@ -83,15 +85,18 @@ def largest_number(tree: Params, dtype: DTypeLike) -> Array:
     XLA compiles this comparison to a reduction as fast as a sum, two to three times faster than
     the NaN-propagating maximum on CPU. For shifts and scales only: there NaN stays in its entry.
     """
-    least = jnp.full((), -jnp.inf, dtype)
+    tops = [_largest_number(leaf.astype(dtype)) for leaf in jax.tree.leaves(tree)]
+    return functools.reduce(_larger, tops, jnp.full((), -jnp.inf, dtype))
 
-    def larger(a: Array, b: Array) -> Array:
-        return lax.select(b > a, b, a)
 
-    top = least
-    for leaf in jax.tree.leaves(lax.stop_gradient(tree)):
-        top = larger(top, lax.reduce(leaf.astype(dtype), least, larger, tuple(range(leaf.ndim))))
-    return top
+@functools.partial(jax.jit, inline=True)
+def _largest_number(leaf: Array) -> Array:
+    least = jnp.full((), -jnp.inf, leaf.dtype)
+    return lax.reduce(lax.stop_gradient(leaf), least, _larger, tuple(range(leaf.ndim)))
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return lax.select(b > a, b, a)
 
 
 def vdot(a: Params, b: Params) -> Array:

@@ -251,35 +251,49 @@ def test_non_smooth_errors_fall_at_least_like_t_to_minus_0_45() -> None:
     assert fitted_slope(steps, errors[steps - 1]) <= -0.45
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["ball", "simplex"])
-def test_noisy_errors_fall_at_least_like_t_to_minus_0_45(name: str) -> None:
+def mean_noisy_errors(name: str, num_steps: int, every: int, num_keys: int) -> np.ndarray:
+    """Return f(x̄_t) − f* after every so many steps with Gaussian gradient noise, mean over keys."""
     geometry, _ = CASES[name]
-    A, _, b = problems.regression_data(200, SIZE, noise=1.0)
+    A, _, b = problems.regression_data(200, SIZE)
     data = (jnp.asarray(A), jnp.asarray(b))
-    sampler = ux.minibatches(data, 5)
     start = jnp.asarray(feasible_start())
 
-    def objective(x: jax.Array, batch: tuple) -> jax.Array:
-        return problems.least_squares(x, *batch)
+    def objective(x: jax.Array, noise: jax.Array) -> jax.Array:
+        return problems.least_squares(x, *data) + jnp.vdot(noise, x)
 
     def values(key: jax.Array) -> jax.Array:
         return ux.solve(
             objective,
             geometry,
             start,
-            6000,
-            sampler=sampler,
+            num_steps,
+            sampler=lambda key: 0.3 * jax.random.normal(key, (SIZE,)),
             key=key,
             trace=lambda info: problems.least_squares(info.average, *data),
+            trace_every=every,
         ).trace
 
-    errors = np.mean(jax.vmap(values)(jax.random.split(jax.random.key(0), 30)), axis=0)
+    traced = jax.vmap(values)(jax.random.split(jax.random.key(0), num_keys))
     optimum = ux.solve(problems.least_squares, geometry, start, 50_000, args=data).params
-    errors = errors - problems.least_squares(optimum, *data)
-    steps = np.unique(np.geomspace(60, 6000, 40).astype(int))
-    assert np.all(errors[steps - 1] > 0)
-    assert fitted_slope(steps, errors[steps - 1]) <= -0.45
+    return np.mean(traced, axis=0) - float(problems.least_squares(optimum, *data))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", ["ball", "box", "simplex", "entropic_simplex"])
+def test_noisy_errors_fall_at_least_like_t_to_minus_0_45(name: str) -> None:
+    errors = mean_noisy_errors(name, num_steps=20_000, every=10, num_keys=24)
+    steps = np.unique(np.geomspace(1000, 20_000, 40).astype(int) // 10 * 10)
+    assert np.all(errors[steps // 10 - 1] > 0)
+    assert fitted_slope(steps, errors[steps // 10 - 1]) <= -0.45
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("x64")
+def test_noisy_errors_in_the_l1_ball_reach_the_same_slope_later() -> None:
+    """The ball's vertices delay it: −0.40 around t = 10⁴, −0.46 from 10⁵ to 10⁶."""
+    errors = mean_noisy_errors("l1_ball", num_steps=1_000_000, every=100, num_keys=20)
+    steps = np.unique(np.geomspace(100_000, 1_000_000, 40).astype(int) // 100 * 100)
+    assert fitted_slope(steps, errors[steps // 100 - 1]) <= -0.45
 
 
 @pytest.mark.usefixtures("x64")

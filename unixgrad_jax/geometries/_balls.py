@@ -57,9 +57,9 @@ class L2Ball(Euclidean):
         radius = jnp.asarray(self.radius, factor.dtype)
         squared = _trees.vdot(unit, unit)
         outside = squared > (radius * factor) ** 2
-        shrink = radius / jnp.sqrt(jnp.where(outside, squared, 1))
+        norm = jnp.sqrt(jnp.where(outside, squared, 1))
         return jax.tree.map(
-            lambda x, c, u: jnp.where(outside, c + shrink * u, x),
+            lambda x, c, u: jnp.where(outside, c + radius * (u / norm), x),
             point,
             _trees.broadcast(self.center, point),
             unit,
@@ -83,9 +83,9 @@ class L2Ball(Euclidean):
         unit, _ = _largest_to_one(wide)
         squared = _trees.vdot(unit, unit)
         norm = jnp.sqrt(jnp.where(squared > 0, squared, 1))
-        reach = jnp.asarray(self.radius, norm.dtype) / norm
+        radius = jnp.asarray(self.radius, norm.dtype)
         vertex = jax.tree.map(
-            lambda c, u: c - reach * u, _trees.broadcast(self.center, wide), unit
+            lambda c, u: c - radius * (u / norm), _trees.broadcast(self.center, wide), unit
         )
         return _trees.cast_like(vertex, gradient)
 
@@ -194,7 +194,8 @@ def _largest_to_one(vector: Params) -> tuple[Params, Array]:
 def _l2_norm(vector: Params) -> Array:
     unit, factor = _largest_to_one(vector)
     squared = _trees.vdot(unit, unit)
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)) / factor, 0)
+    zero = squared == 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squared)) / factor)
 
 
 def _l1_norm(vector: Params) -> Array:
