@@ -59,7 +59,8 @@ def measure(name: str, n: int, d: int, num_steps: int) -> dict[str, float | str 
     def full(x: jax.Array, A: jax.Array, b: jax.Array) -> ux.Run:
         return ux.solve(objective, geometry, x, num_steps, args=(A, b))
 
-    seconds(bare, start, A, b), seconds(full, start, A, b)
+    seconds(bare, start, A, b)
+    seconds(full, start, A, b)
     pairs = [(seconds(bare, start, A, b), seconds(full, start, A, b)) for _ in range(REPEATS)]
     micro = 1e6 / num_steps
     return {

@@ -30,7 +30,7 @@ def regression_data(
 
 
 def sizes_of_leaves(size: int) -> list[int]:
-    """Return how `as_tree` splits a vector: a scalar leaf, a matrix leaf, a vector leaf, in order."""
+    """Return how `as_tree` splits a vector: a scalar, a matrix and a vector leaf, in order."""
     matrix = 2 * ((size - 1) // 4)
     return [1, matrix, size - 1 - matrix]
 

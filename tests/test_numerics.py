@@ -87,7 +87,9 @@ def size_of(geometry: ux.Geometry) -> float:
     raise AssertionError(geometry)
 
 
-def all_queries(objective: Callable, geometry: ux.Geometry, start: jax.Array, num_steps: int) -> tuple:
+def all_queries(
+    objective: Callable, geometry: ux.Geometry, start: jax.Array, num_steps: int
+) -> tuple:
     """Return every 1,000th pair (x̄_t, z̃_{t+1}) of the half-step transform, and the last one."""
     optimizer = ux.unixgrad(geometry)
     num_chunks = num_steps // 1000

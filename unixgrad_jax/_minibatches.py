@@ -2,12 +2,11 @@
 
 import dataclasses
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Array
+from unixgrad_jax._types import Key, PyTree
 
 
 @jax.tree_util.register_dataclass
@@ -15,16 +14,16 @@ from unixgrad_jax._types import Array
 class Minibatches:
     """A sampler `key -> batch` over a pytree of arrays, itself a pytree; see `minibatches`."""
 
-    data: chex.ArrayTree
+    data: PyTree
     batch_size: int = dataclasses.field(metadata={"static": True})
 
-    def __call__(self, key: Array) -> chex.ArrayTree:
+    def __call__(self, key: Key) -> PyTree:
         rows = _trees.shape(jax.tree.leaves(self.data)[0])[0]
         chosen = jax.random.randint(key, (self.batch_size,), 0, rows)
         return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), self.data)
 
 
-def minibatches(data: chex.ArrayTree, batch_size: int) -> Minibatches:
+def minibatches(data: PyTree, batch_size: int) -> Minibatches:
     """Make a sampler of minibatches for `solve`.
 
     Each call draws `batch_size` rows independently and uniformly, with replacement, so that the

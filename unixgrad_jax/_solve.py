@@ -11,7 +11,7 @@ from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._eval_params import method_states, output_point
-from unixgrad_jax._types import Array, Gradient, Objective, Params, Scalar
+from unixgrad_jax._types import Array, Gradient, Key, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods import _unixgrad as method
 
@@ -59,8 +59,8 @@ def solve(
     num_steps: int = 1000,
     *,
     args: tuple = (),
-    sampler: Callable[[Array], Any] | None = None,
-    key: Array | None = None,
+    sampler: Callable[[Key], Any] | None = None,
+    key: Key | None = None,
     diameter: Scalar | None = None,
     offset: Scalar | None = 1.0,
     optimizer: optax.GradientTransformation | None = None,
@@ -101,7 +101,8 @@ def solve(
     Raises:
         TypeError: if a function is not callable, or params are complex.
         ValueError: if an argument is out of range, a sampler comes without a key or a key without
-            a sampler, or the start is None and the geometry does not know its shape.
+            a sampler, the set is unbounded and no diameter is given, or the start is None and the
+            geometry does not know its shape.
 
     Example:
         >>> import jax.numpy as jnp, unixgrad_jax as ux
@@ -122,6 +123,8 @@ def solve(
     if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
         raise TypeError(f"optimizer must be an optax transform, not {optimizer!r}.")
     start = _start(geometry, params)
+    if diameter is None and optimizer is None:
+        diameter = geometry.diameter(start)
     return _run(
         _as_pytree("objective", objective),
         geometry,
@@ -178,8 +181,8 @@ def _run(
     geometry: Geometry,
     start: Params,
     args: tuple,
-    sampler: Callable[[Array], Any] | None,
-    key: Array | None,
+    sampler: Callable[[Key], Any] | None,
+    key: Key | None,
     diameter: Scalar | None,
     offset: Scalar | None,
     trace: Callable[[StepInfo], Any] | None,
@@ -205,14 +208,16 @@ class _Oracle(NamedTuple):
 
     objective: Objective
     args: tuple
-    sampler: Callable[[Array], Any] | None
+    sampler: Callable[[Key], Any] | None
 
-    def on_batch(self, key: Array | None) -> Callable[[Params], Any]:
-        """Return the objective as a function of params alone; the key draws its batch."""
-        if self.sampler is None:
-            return lambda params: self.objective(params, *self.args)
-        batch = self.sampler(key)
-        return lambda params: self.objective(params, batch, *self.args)
+    def on_batch(self, key: Key | None) -> Callable[[Params], Any]:
+        """Return the objective as a function of params alone; the key draws its batch.
+
+        It takes and ignores `grad_fn`: a line search of optax hands every extra argument of the
+        update on to the objective, and refuses those that it does not name.
+        """
+        batch = () if self.sampler is None or key is None else (self.sampler(key),)
+        return lambda params, grad_fn=None: self.objective(params, *batch, *self.args)
 
 
 class _Carry(NamedTuple):
@@ -220,14 +225,14 @@ class _Carry(NamedTuple):
 
     params: Params
     state: Any
-    key: Array | None
+    key: Key | None
     step: Array
 
 
 Advance = Callable[[_Carry], tuple[_Carry, StepInfo]]
 
 
-def _split(key: Array | None) -> tuple[Array | None, Array | None, Array | None]:
+def _split(key: Key | None) -> tuple[Key | None, Key | None, Key | None]:
     if key is None:
         return None, None, None
     following, first, second = jax.random.split(key, 3)
@@ -238,7 +243,7 @@ def _unixgrad_loop(
     oracle: _Oracle,
     geometry: Geometry,
     start: Params,
-    key: Array | None,
+    key: Key | None,
     diameter: Scalar | None,
     offset: Scalar | None,
 ) -> tuple[_Carry, Advance]:
@@ -247,7 +252,7 @@ def _unixgrad_loop(
     def advance(carry: _Carry) -> tuple[_Carry, StepInfo]:
         following, first, second = _split(carry.key)
 
-        def gradient_at(point: Params, batch_key: Array | None) -> Gradient:
+        def gradient_at(point: Params, batch_key: Key | None) -> Gradient:
             return jax.grad(oracle.on_batch(batch_key))(_trees.cast_like(point, start))
 
         hint = gradient_at(carry.params, first)
@@ -272,7 +277,7 @@ def _unixgrad_loop(
 
 
 def _optimizer_loop(
-    oracle: _Oracle, optimizer: optax.GradientTransformation, start: Params, key: Array | None
+    oracle: _Oracle, optimizer: optax.GradientTransformation, start: Params, key: Key | None
 ) -> tuple[_Carry, Advance]:
     extended = optax.with_extra_args_support(optimizer)
 

@@ -4,20 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 import chex
+import jax
 
-Params = chex.ArrayTree
-"""A pytree of floating-point arrays: the point x, one vector to the method."""
+Array = jax.Array
 
-Gradient = chex.ArrayTree
+PyTree = Any
+
+Params = PyTree
+"""A pytree of real arrays: the point x, one vector to the method."""
+
+Gradient = PyTree
 """A pytree with the structure and shapes of the params it belongs to."""
 
-Mirror = chex.ArrayTree
+Mirror = PyTree
 """Mirror coordinates ∇R(x) of a point x, with the structure and shapes of x."""
 
 Scalar = chex.Numeric
 """A Python number or an array of shape ()."""
 
-Array = chex.Array
+Key = chex.PRNGKey
+"""A PRNG key, typed or raw."""
 
 Objective = Callable[..., Any]
 """`objective(params, *args)` or `objective(params, batch, *args)`, returning a scalar."""

@@ -3,6 +3,7 @@
 import numbers
 
 import jax
+import jax.core
 import numpy as np
 
 from unixgrad_jax._types import Scalar

@@ -51,9 +51,7 @@ def test_l2_ball_handles_every_scale_of_float32(scale: float) -> None:
     np.testing.assert_allclose(ux.L2Ball(1.0).project(point), expected, rtol=1e-6)
     relative = ux.L2Ball(0.1 * scale).project(point)
     np.testing.assert_allclose(relative, np.array([0.06, 0.08]) * scale, rtol=1e-6)
-    np.testing.assert_allclose(
-        ux.L2Ball(1.0).minimize_linear(point), [-0.6, -0.8], rtol=1e-6
-    )
+    np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), [-0.6, -0.8], rtol=1e-6)
 
 
 @pytest.mark.parametrize("radius", [1e-30, 1e-10, 1.0, 1e10, 1e30])
@@ -165,7 +163,7 @@ def test_integers_become_floats(geometry: ux.Geometry) -> None:
 
 
 def test_complex_params_are_refused() -> None:
-    with pytest.raises(TypeError, match="real numbers.*complex64"):
+    with pytest.raises(TypeError, match=r"real numbers.*complex64"):
         ux.L2Ball().project(jnp.array([1j]))
 
 

@@ -199,7 +199,15 @@ def test_a_plain_set_has_no_penalty(case: Case, dtype: np.dtype) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    ["step", "project", "to_mirror", "minimize_linear", "squared_dual_norm", "diameter", "violation"],
+    [
+        "step",
+        "project",
+        "to_mirror",
+        "minimize_linear",
+        "squared_dual_norm",
+        "diameter",
+        "violation",
+    ],
 )
 def test_a_tree_is_one_vector(case: Case, operation: str, dtype: np.dtype) -> None:
     rng = np.random.default_rng(12)
@@ -223,7 +231,9 @@ def test_mixed_dtypes_are_kept_leaf_by_leaf(case: Case) -> None:
     tree["b"] = [tree["b"][0].astype(jnp.bfloat16)]
     tree["c"] = (tree["c"][0].astype(jnp.float16),)
     projected = case.geometry.project(tree)
-    assert jax.tree.map(lambda leaf: leaf.dtype, tree) == jax.tree.map(lambda leaf: leaf.dtype, projected)
+    assert jax.tree.map(lambda leaf: leaf.dtype, tree) == jax.tree.map(
+        lambda leaf: leaf.dtype, projected
+    )
     assert float(case.geometry.violation(projected)) <= 8 * 2**-7 * case.scale
 
 
@@ -248,7 +258,7 @@ def test_vmap_over_sizes_is_a_loop(case: Case, dtype: np.dtype) -> None:
 
 @pytest.mark.usefixtures("x64")
 def test_derivatives_equal_finite_differences(case: Case) -> None:
-    """Forward and reverse, with respect to the point, the gradient, the step size and the radius."""
+    """Forward and reverse, in the point, the gradient, the step size and the radius."""
     rng = np.random.default_rng(16)
     y = jnp.asarray(anchors(case, rng, 30)[-1])
     weights = jnp.asarray(rng.normal(size=case.size))

@@ -85,10 +85,7 @@ def test_every_way_of_running_equals_the_paper_on_trees(
     start = jax.tree.map(jnp.asarray, problems.as_tree(feasible_start()))
     averages = run(objective, geometry, start, (jnp.asarray(A), jnp.asarray(b)), offset)
     got = np.stack(
-        [
-            problems.as_vector(jax.tree.map(lambda leaf, t=t: leaf[t], averages))
-            for t in range(200)
-        ]
+        [problems.as_vector(jax.tree.map(lambda leaf, t=t: leaf[t], averages)) for t in range(200)]
     )
     expected = oracle.unixgrad(
         lambda x: A.T @ (A @ x - b) / 30, feasible_start(), reference, 200, offset
@@ -187,7 +184,12 @@ def test_the_corrected_theorem_3_holds_on_least_squares(name: str, scale: float)
 
     start = jnp.asarray(feasible_start())
     values = ux.solve(
-        objective, geometry, start, 2000, args=args, trace=lambda info: objective(info.average, *args)
+        objective,
+        geometry,
+        start,
+        2000,
+        args=args,
+        trace=lambda info: objective(info.average, *args),
     ).trace
     optimum = ux.solve(objective, geometry, start, 50_000, args=args, offset=None).params
     lowest = min(float(objective(optimum, *args)), float(values.min()))
@@ -204,7 +206,7 @@ def fitted_slope(steps: np.ndarray, errors: np.ndarray) -> float:
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", CASES)
 def test_smooth_exact_errors_fall_at_least_like_t_to_minus_1_9(name: str) -> None:
-    """Ill-conditioned least squares: the optimum is on the boundary, but not found in a few steps."""
+    """Ill-conditioned least squares, with an optimum that a few steps do not find."""
     geometry, _ = CASES[name]
     A, solution, _ = problems.regression_data(200, SIZE)
     A = A * np.logspace(0, -1.5, SIZE)
@@ -334,7 +336,5 @@ def test_entropic_solves_recover_a_weight_that_vanished(dtype: np.dtype) -> None
     """A start that is all but a wrong vertex: the solve must still reach the right one."""
     start = jnp.array([1.0 - 1e-7, 1e-7, 0.0], dtype)
     cost = jnp.array([1.0, 0.5, 0.0], dtype)
-    run = ux.solve(
-        lambda x: jnp.vdot(cost, x), ux.EntropicSimplex(), start, 300, offset=None
-    )
+    run = ux.solve(lambda x: jnp.vdot(cost, x), ux.EntropicSimplex(), start, 300, offset=None)
     np.testing.assert_allclose(run.params, [0, 0, 1], atol=2e-2)

@@ -126,7 +126,7 @@ class L1Ball(Euclidean):
         def shifted_magnitude(v: Array, y: Array, g: Array) -> Array:
             """Return |v| − s·max|g| for v = y − s·g, without forming the long parts."""
             sign = jnp.sign(v)
-            return sign * y.astype(dtype) - size * (sign * g.astype(dtype) + steepest)
+            return sign * jnp.asarray(y, dtype) - size * (sign * jnp.asarray(g, dtype) + steepest)
 
         magnitudes = jax.tree.map(shifted_magnitude, moved, mirror, gradient)
         radius = jnp.asarray(self.radius, dtype)
@@ -145,9 +145,7 @@ class L1Ball(Euclidean):
         radius = jnp.asarray(self.radius, _trees.wide_dtype(values))
         inside = _l1_norm(values) <= radius
         shrunk = shrink_to_sum(magnitudes, radius, start)
-        return jax.tree.map(
-            lambda v, m: jnp.where(inside, v, jnp.sign(v) * m), values, shrunk
-        )
+        return jax.tree.map(lambda v, m: jnp.where(inside, v, jnp.sign(v) * m), values, shrunk)
 
     def violation(self, point: Params) -> Array:
         norm = _l1_norm(_trees.unify(point))
@@ -172,7 +170,9 @@ class L1Ball(Euclidean):
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, 0.0, "L1Ball")
-        return jax.tree.map(lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like)
+        return jax.tree.map(
+            lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like
+        )
 
 
 def _largest_to_one(vector: Params) -> tuple[Params, Array]:

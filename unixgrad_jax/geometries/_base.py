@@ -106,7 +106,9 @@ def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Para
     """Return y − s·g, all leaves in the wide dtype of the anchor."""
     dtype = _trees.wide_dtype(anchor)
     size = jnp.asarray(step_size, dtype)
-    return jax.tree.map(lambda y, g: y.astype(dtype) - size * g.astype(dtype), anchor, gradient)
+    return jax.tree.map(
+        lambda y, g: jnp.asarray(y, dtype) - size * jnp.asarray(g, dtype), anchor, gradient
+    )
 
 
 def shape_from(like: Params | None, own: Params, name: str) -> Params:
@@ -137,7 +139,7 @@ def register(cls: GeometryClass) -> GeometryClass:
     numbers there, which no check of a radius should see.
     """
     cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-    fields = dataclasses.fields(cls)
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     data = [field.name for field in fields if not field.metadata.get("static", False)]
     static = [field.name for field in fields if field.metadata.get("static", False)]
 

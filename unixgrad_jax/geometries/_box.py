@@ -32,7 +32,9 @@ class Box(Euclidean):
     def __post_init__(self) -> None:
         if self.lower is None or self.upper is None:  # an axis specification for jax.vmap
             return
-        for lower, upper in zip(*map(jax.tree.leaves, _matched(self.lower, self.upper)), strict=True):
+        for lower, upper in zip(
+            *map(jax.tree.leaves, _matched(self.lower, self.upper)), strict=True
+        ):
             low, high = _validation.concrete(lower), _validation.concrete(upper)
             if low is None or high is None:
                 continue

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Array, Params, Scalar
+from unixgrad_jax._types import Array, Params
 
 
 @functools.partial(jax.jit, inline=True)
-def shrink_to_sum(values: Params, target: Scalar, start: Scalar) -> Params:
+def shrink_to_sum(values: Params, target: Array, start: Array) -> Params:
     """Return max(vᵢ − τ, 0), with τ such that the entries of the whole tree sum to `target`.
 
     The threshold is the root of the convex, decreasing, piecewise linear Σ max(vᵢ − τ, 0) − s,
@@ -29,7 +29,6 @@ def shrink_to_sum(values: Params, target: Scalar, start: Scalar) -> Params:
         start: any lower bound of τ, such as max vᵢ − s; see `threshold_if_active`.
     """
     dtype = _trees.wide_dtype(values)
-    target = jnp.asarray(target, dtype)
     threshold = _newton_from_below(*lax.stop_gradient((values, target, start)))
     inactive = jax.tree.map(lambda v: v <= threshold, values)  # False for NaN: it stays visible
     above = jax.tree.map(lambda v, off: jnp.where(off, 0, v - threshold), values, inactive)
@@ -48,9 +47,9 @@ def below_largest(values: Params) -> Params:
 def threshold_if_active(values: Params, active: Params, target: Array) -> Array:
     """Return the τ that would be right if just the masked entries were active.
 
-    A lower bound of the true threshold whatever the mask, since Σ_S (vᵢ − τ) ≤ Σ max(vᵢ − τ, 0); and
-    the threshold itself for the right one, so that Newton's method has nothing left to do. For an
-    empty mask, −s.
+    A lower bound of the true threshold whatever the mask, since Σ_S (vᵢ − τ) ≤ Σ max(vᵢ − τ, 0);
+    and the threshold itself for the right one, so that Newton's method has nothing left to do.
+    For an empty mask, −s.
     """
     kept = jax.tree.map(lambda v, on: jnp.where(on, v, 0), values, active)
     inactive = jax.tree.map(jnp.logical_not, active)

@@ -49,7 +49,7 @@ def unixgrad(
 ) -> optax.GradientTransformationExtraArgs:
     """Minimize a convex function over a set, with nothing to tune.
 
-    With α_t = t, θ_t = 2/(t+1) and η_t = 2D/sqrt(offset + Σ_{i<t} α_i²‖g_i − M_i‖*²), iteration t is
+    With α_t = t, θ_t = 2/(t+1), η_t = 2D/sqrt(offset + Σ_{i<t} α_i²‖g_i − M_i‖*²), iteration t is
 
         z̃_t = x̄_{t−1} + θ_t·(y_{t−1} − x̄_{t−1})      M_t = ∇f(z̃_t)
         x_t = argmin_{x∈K} α_t⟨M_t, x⟩ + D_R(x, y_{t−1})/η_t
@@ -70,9 +70,9 @@ def unixgrad(
     Args:
         geometry: the constraint set and its mirror map.
         diameter: D ≥ 0, a scalar; by default `geometry.diameter(params)`.
-        offset: the positive constant in η_t, in units of a squared gradient. The paper's is 1, which
-            ties the method to the scale of f. None takes ‖M_1‖*²: the iterates on c·f are then
-            those on f.
+        offset: the positive constant in η_t, in units of a squared gradient. The paper's is 1,
+            which ties the method to the scale of f. None takes ‖M_1‖*²: the iterates on c·f are
+            then those on f.
         opaque: whether one update is a whole iteration.
 
     Returns:
@@ -97,13 +97,13 @@ def unixgrad(
     """
     check_hyperparameters(geometry, diameter, offset)
 
-    def init_fn(params: Params) -> UniXGradState:
+    def init_fn(params: Params) -> Any:
         state = init(geometry, params)
         return state if opaque else state._replace(hint=optax.tree.zeros_like(state.average))
 
     def update_half(
-        updates: Gradient, state: UniXGradState, params: Params | None = None, **extra_args: Any
-    ) -> tuple[Params, UniXGradState]:
+        updates: Gradient, state: Any, params: Params | None = None, **extra_args: Any
+    ) -> tuple[Params, Any]:
         del extra_args
         params = _check_update(updates, params)
         state, query = half_iteration(geometry, state, updates, diameter, offset)
@@ -111,12 +111,12 @@ def unixgrad(
 
     def update_opaque(
         updates: Gradient,
-        state: UniXGradState,
+        state: Any,
         params: Params | None = None,
         *,
         grad_fn: Callable[[Params], Gradient] | None = None,
         **extra_args: Any,
-    ) -> tuple[Params, UniXGradState]:
+    ) -> tuple[Params, Any]:
         del extra_args
         params = _check_update(updates, params)
         if grad_fn is None:
@@ -223,7 +223,7 @@ def half_iteration(
 
 
 class Iteration(NamedTuple):
-    """A whole iteration: the new state, z̃_{t+1} to differentiate at next, and what there is to see."""
+    """A whole iteration: the new state, z̃_{t+1} to differentiate at next, what there is to see."""
 
     state: UniXGradState
     query: Params
