@@ -10,9 +10,10 @@ from unixgrad_jax.datasets._libsvm import Dataset
 def breast_cancer() -> Dataset:
     """Return the scaled "breast-cancer" data of the LIBSVM collection.
 
-    Rows are the 683 complete ones, in order, of "Breast Cancer Wisconsin (Original)" (W. H. Wolberg;
-    UCI Machine Learning Repository, doi:10.24432/C5HP4Z, CC BY 4.0). Features are the sample number
-    and the nine cytological scores, each scaled to [−1, 1] by its column's least and largest value.
+    Rows are the 683 complete ones, in order, of "Breast Cancer Wisconsin (Original)" (W. H.
+    Wolberg; UCI Machine Learning Repository, doi:10.24432/C5HP4Z, CC BY 4.0). Features are the
+    sample number and the nine cytological scores, each scaled to [−1, 1] by its column's least
+    and largest value.
 
     Returns:
         Features of shape (683, 10) and labels of shape (683,), +1 for the 239 malignant and −1 for

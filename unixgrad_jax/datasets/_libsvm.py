@@ -34,8 +34,37 @@ def load_libsvm(path: str | os.PathLike) -> Dataset:
         ValueError: if it has no rows, is no text, or breaks the format; the message names the file,
             and the line where there is one.
     """
+    labels, entries, _ = _read(pathlib.Path(path))
+    return _dense(labels, entries)
+
+
+def load_binary_libsvm(path: str | os.PathLike) -> Dataset:
+    """Read a two-class file in LIBSVM format, the larger of its two labels as +1, the other as −1.
+
+    Raises:
+        OSError, ValueError: as `load_libsvm` does, and where the labels are not of two kinds.
+    """
     path = pathlib.Path(path)
+    labels, entries, lines = _read(path)
+    kinds: list[float] = []
+    for label, line in zip(labels, lines, strict=True):
+        if label not in kinds:
+            kinds.append(label)
+        if len(kinds) > 2:
+            raise ValueError(
+                f"{path}:{line}: label {label:g} is the third kind, after {kinds[0]:g} and "
+                f"{kinds[1]:g}: two classes are needed"
+            )
+    if len(kinds) < 2:
+        raise ValueError(f"{path}: every label is {kinds[0]:g}: two classes are needed")
+    features, values = _dense(labels, entries)
+    return Dataset(features, np.where(values == max(kinds), 1.0, -1.0))
+
+
+def _read(path: pathlib.Path) -> tuple[list[float], list[list[tuple[int, float]]], list[int]]:
+    """Return the label, the (index, value) pairs and the line number of each row."""
     labels: list[float] = []
+    lines: list[int] = []
     entries: list[list[tuple[int, float]]] = []
     width = 0
     try:
@@ -46,6 +75,7 @@ def load_libsvm(path: str | os.PathLike) -> Dataset:
                     continue
                 try:
                     labels.append(_number(tokens[0], "label"))
+                    lines.append(number)
                     entries.append(_entries(tokens[1:]))
                     width = max([width, *(index for index, _ in entries[-1][-1:])])
                     if width * len(labels) > MAX_ENTRIES:
@@ -58,6 +88,11 @@ def load_libsvm(path: str | os.PathLike) -> Dataset:
         raise ValueError(f"{path}: not a text file in UTF-8") from None
     if not labels:
         raise ValueError(f"{path}: no rows")
+    return labels, entries, lines
+
+
+def _dense(labels: list[float], entries: list[list[tuple[int, float]]]) -> Dataset:
+    width = max((pairs[-1][0] for pairs in entries if pairs), default=0)
     features = np.zeros((len(labels), width))
     for row, pairs in zip(features, entries, strict=True):
         for index, value in pairs:
