@@ -4,14 +4,13 @@ Run: python benchmarks/step_overhead.py [--output FILE.json]
 """
 
 import argparse
-import json
 import pathlib
-import statistics
-import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from _timing import show, side_by_side
 from jax import lax
 
 import unixgrad_jax as ux
@@ -40,14 +39,8 @@ def bare_scan(num_steps: int) -> Callable[..., jax.Array]:
     return run
 
 
-def seconds(function: Callable[..., object], *args: object) -> float:
-    start = time.perf_counter()
-    jax.block_until_ready(function(*args))
-    return time.perf_counter() - start
-
-
-def measure(name: str, n: int, d: int, num_steps: int) -> dict[str, float | str | int]:
-    """Alternate the two loops; report medians and the median of the ratios of neighbors."""
+def measure(name: str, n: int, d: int, num_steps: int) -> dict[str, Any]:
+    """Alternate the two loops, and report a time for one iteration of each."""
     keys = jax.random.split(jax.random.key(0), 2)
     A = jax.random.normal(keys[0], (n, d))
     solution = jax.random.dirichlet(keys[1], jnp.full(d, 0.1))
@@ -59,17 +52,14 @@ def measure(name: str, n: int, d: int, num_steps: int) -> dict[str, float | str 
     def full(x: jax.Array, A: jax.Array, b: jax.Array) -> ux.Run:
         return ux.solve(objective, geometry, x, num_steps, args=(A, b))
 
-    seconds(bare, start, A, b)
-    seconds(full, start, A, b)
-    pairs = [(seconds(bare, start, A, b), seconds(full, start, A, b)) for _ in range(REPEATS)]
-    micro = 1e6 / num_steps
+    own, other, ratio = side_by_side(full, bare, start, A, b, repeats=REPEATS, calls=1)
     return {
         "set": name,
         "n": n,
         "d": d,
-        "bare_us": statistics.median(pair[0] for pair in pairs) * micro,
-        "solve_us": statistics.median(pair[1] for pair in pairs) * micro,
-        "ratio": statistics.median(pair[1] / pair[0] for pair in pairs),
+        "bare µs": other / num_steps * 1e6,
+        "solve µs": own / num_steps * 1e6,
+        "solve/bare": ratio,
     }
 
 
@@ -77,15 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=pathlib.Path, help="also write the table as JSON")
     output = parser.parse_args().output
-    rows = [measure(name, *size) for size in SIZES for name in GEOMETRIES]
-    print(f"{'set':<8} {'n':>5} {'d':>5} {'bare µs':>9} {'solve µs':>9} {'ratio':>6}")
-    for row in rows:
-        print(
-            f"{row['set']:<8} {row['n']:>5} {row['d']:>5} "
-            f"{row['bare_us']:>9.1f} {row['solve_us']:>9.1f} {row['ratio']:>6.2f}"
-        )
-    if output:
-        output.write_text(json.dumps(rows, indent=1))
+    show([measure(name, *size) for size in SIZES for name in GEOMETRIES], output)
 
 
 if __name__ == "__main__":

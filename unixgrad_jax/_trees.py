@@ -90,7 +90,6 @@ def largest_number(tree: Params, dtype: DTypeLike) -> Array:
     return functools.reduce(_larger, tops, jnp.full((), -jnp.inf, dtype))
 
 
-@functools.partial(jax.jit, inline=True)
 def _largest_number(leaf: Array) -> Array:
     least = jnp.full((), -jnp.inf, leaf.dtype)
     return lax.reduce(lax.stop_gradient(leaf), least, _larger, tuple(range(leaf.ndim)))

@@ -1,5 +1,7 @@
 """Norm balls with the Euclidean mirror map."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -120,32 +122,49 @@ class L1Ball(Euclidean):
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, gradient, step_size)
         dtype = _trees.wide_dtype(moved)
-        steepest = _trees.largest_number(jax.tree.map(jnp.abs, gradient), dtype)
         size = jnp.asarray(step_size, dtype)
 
-        def shifted_magnitude(v: Array, y: Array, g: Array) -> Array:
+        def magnitudes(radius: Array) -> tuple[Params, Array]:
             """Return |v| − s·max|g| for v = y − s·g, without forming the long parts."""
-            sign = jnp.sign(v)
-            return sign * jnp.asarray(y, dtype) - size * (sign * jnp.asarray(g, dtype) + steepest)
+            steepest = _trees.largest_number(jax.tree.map(jnp.abs, gradient), dtype)
 
-        magnitudes = jax.tree.map(shifted_magnitude, moved, mirror, gradient)
-        radius = jnp.asarray(self.radius, dtype)
-        support = jax.tree.map(lambda y: y != 0, mirror)
-        start = jnp.maximum(threshold_if_active(magnitudes, support, radius), -2 * radius)
-        return _trees.cast_like(self._shrink(moved, magnitudes, start), mirror)
+            def shifted(v: Array, y: Array, g: Array) -> Array:
+                sign = jnp.sign(v)
+                return sign * jnp.asarray(y, dtype) - size * (
+                    sign * jnp.asarray(g, dtype) + steepest
+                )
+
+            values = jax.tree.map(shifted, moved, mirror, gradient)
+            support = jax.tree.map(lambda y: y != 0, mirror)
+            return values, jnp.maximum(threshold_if_active(values, support, radius), -2 * radius)
+
+        return _trees.cast_like(self._shrink(moved, magnitudes), mirror)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
-        magnitudes = below_largest(jax.tree.map(jnp.abs, wide))
-        start = -jnp.asarray(self.radius, _trees.wide_dtype(wide))
-        return _trees.cast_like(self._shrink(wide, magnitudes, start), point)
 
-    def _shrink(self, values: Params, magnitudes: Params, start: Array) -> Params:
-        """Return the projection of `values`; `magnitudes` are |values|, up to a common shift."""
+        def magnitudes(radius: Array) -> tuple[Params, Array]:
+            return below_largest(jax.tree.map(jnp.abs, wide)), -radius
+
+        return _trees.cast_like(self._shrink(wide, magnitudes), point)
+
+    def _shrink(
+        self, values: Params, magnitudes: Callable[[Array], tuple[Params, Array]]
+    ) -> Params:
+        """Return the projection of `values`.
+
+        `magnitudes(radius)` are |values| up to a common shift, and a lower bound of their
+        threshold; they are asked for outside the ball only.
+        """
         radius = jnp.asarray(self.radius, _trees.wide_dtype(values))
-        inside = _l1_norm(values) <= radius
-        shrunk = shrink_to_sum(magnitudes, radius, start)
-        return jax.tree.map(lambda v, m: jnp.where(inside, v, jnp.sign(v) * m), values, shrunk)
+
+        def threshold() -> Params:
+            shifted, start = magnitudes(radius)
+            shrunk = shrink_to_sum(shifted, radius, start)
+            return jax.tree.map(lambda v, m: jnp.sign(v) * m, values, shrunk)
+
+        # A NaN norm counts as inside: the NaN stays in its entry.
+        return lax.cond(_l1_norm(values) > radius, threshold, lambda: values)
 
     def violation(self, point: Params) -> Array:
         norm = _l1_norm(_trees.unify(point))

@@ -129,10 +129,25 @@ def shape_from(like: Params | None, own: Params, name: str) -> Params:
 
 GeometryClass = TypeVar("GeometryClass", bound=type[Geometry])
 
+COMPILED = (
+    "to_mirror",
+    "step",
+    "to_point",
+    "squared_dual_norm",
+    "minimize_linear",
+    "project",
+    "violation",
+    "penalty",
+)
+"""The methods that `register` compiles; the others check concrete values."""
+
 
 @dataclass_transform(frozen_default=True)
 def register(cls: GeometryClass) -> GeometryClass:
-    """Make a class a frozen dataclass and a pytree, its fields the leaves.
+    """Make a class a frozen dataclass and a pytree, its fields the leaves, its methods compiled.
+
+    Compiled methods cost one dispatch where they are called outside `jax.jit`, and leave no trace
+    inside: they are inlined.
 
     Fields declared with `metadata={"static": True}` become part of the tree structure. Rebuilding
     the object from its leaves skips `__post_init__`: leaves may be tracers, cotangents or axis
@@ -154,4 +169,6 @@ def register(cls: GeometryClass) -> GeometryClass:
         return geometry
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+    for name in COMPILED:
+        setattr(cls, name, jax.jit(getattr(cls, name), inline=True))
     return cls

@@ -1,7 +1,5 @@
 """The threshold that all simplex-like projections share, found without sorting."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -10,7 +8,6 @@ from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Params
 
 
-@functools.partial(jax.jit, inline=True)
 def shrink_to_sum(values: Params, target: Array, start: Array) -> Params:
     """Return max(vᵢ − τ, 0), with τ such that the entries of the whole tree sum to `target`.
 
