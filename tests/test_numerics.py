@@ -142,19 +142,29 @@ def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_half_precision_params_stay_feasible_and_in_their_dtype(name: str, half: str) -> None:
+    check_feasibility_in(half, name)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", problems.GEOMETRIES)
+def test_float64_params_stay_feasible_and_in_their_dtype(name: str) -> None:
+    check_feasibility_in("float64", name)
+
+
+def check_feasibility_in(dtype: str, name: str) -> None:
     geometry = problems.GEOMETRIES[name]
     size = 40
     data, _, targets = problems.regression_data(60, size)
-    data, targets = jnp.asarray(data, half), jnp.asarray(targets, half)
+    data, targets = jnp.asarray(data, dtype), jnp.asarray(targets, dtype)
 
     def objective(x: jax.Array, key: jax.Array) -> jax.Array:
         del key
         return problems.least_squares(x, data, targets)
 
-    start = geometry.interior_point(jnp.zeros(size, half))
-    allowed = 8 * float(jnp.finfo(half).eps) * size_of(geometry)
+    start = geometry.interior_point(jnp.zeros(size, dtype))
+    allowed = 8 * float(jnp.finfo(dtype).eps) * size_of(geometry)
     for points in all_queries(objective, geometry, start, 2000):
-        assert points.dtype == half
+        assert points.dtype == dtype
         assert excess64(geometry, points).max() <= allowed
 
 

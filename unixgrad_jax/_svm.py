@@ -169,22 +169,21 @@ def headline(rows: Split, settings: Settings, name: str) -> str:
 def table(report: Report, settings: Settings) -> str:
     """Return the results, a line a start and their mean."""
     columns = (report.objective, report.gap, report.train_accuracy, report.test_accuracy)
-    rows = [(str(i + 1), *(column[i] for column in columns)) for i in range(NUM_STARTS)]
-    rows.append(("mean", *(column.mean() for column in columns)))
-    gradients = 2 * settings.steps
-    lines = [
-        f"{'start':>5}  {'objective':>10}  {'proven gap':>10}  {'train acc.':>10}  "
-        f"{'test acc.':>10}  {'gradients':>10}"
-    ]
+    names = [*(str(i + 1) for i in range(NUM_STARTS)), "mean"]
+    rows = [*zip(*columns, strict=True), [column.mean() for column in columns]]
+    times = [*[""] * NUM_STARTS, f"{report.seconds:.1f}"]
+    heads = ("objective", "proven gap", "train acc.", "test acc.", "gradients", "seconds")
+    lines = [f"{'start':>5}" + "".join(f"{head:>12}" for head in heads)]
     lines += [
-        f"{name:>5}  {value:>10.6f}  {gap:>10.6f}  {train:>10.1%}  {test:>10.1%}  {gradients:>10,}"
-        for name, value, gap, train, test in rows
+        f"{name:>5}{value:>12.6f}{gap:>12.6f}{train:>12.1%}{test:>12.1%}"
+        f"{2 * settings.steps:>12,}{time:>12}"
+        for name, (value, gap, train, test), time in zip(names, rows, times, strict=True)
     ]
     lines.append(
-        f"All {NUM_STARTS} starts together: {report.seconds:.1f} seconds, compilation included. "
-        "The gap bounds the error\nof the objective on all the training rows, by an exact gradient."
+        "The gap bounds the error of the objective on all training rows, by an exact gradient.\n"
+        f"The seconds are those of all {NUM_STARTS} starts together, compilation included."
     )
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def plot(report: Report, settings: Settings, directory: pathlib.Path) -> pathlib.Path:
