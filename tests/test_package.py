@@ -31,6 +31,7 @@ LAYERS = [
     ["_template", "_certificates", "_minibatches"],
     ["methods"],
     ["_eval_params"],
+    ["_loops"],
     ["_solve"],
     ["_svm", "__init__"],
     ["__main__"],

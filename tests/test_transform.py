@@ -307,7 +307,7 @@ def test_optax_can_map_over_the_parts_of_the_state_that_are_like_params() -> Non
         (lambda: ux.unixgrad(ux.L2Ball), TypeError, "geometry must be a unixgrad_jax.Geometry"),
         (lambda: ux.unixgrad(ux.L2Ball(), diameter=-1.0), ValueError, "diameter must be non-neg"),
         (lambda: ux.unixgrad(ux.L2Ball(), offset=0.0), ValueError, "offset must be positive"),
-        (lambda: updated(jnp.ones(2), None), ValueError, "unixgrad needs the params"),
+        (lambda: updated(jnp.ones(2), None), ValueError, "this optimizer needs the params"),
         (lambda: updated(jnp.ones(3), jnp.ones(2)), ValueError, r"shape \(3,\) where params"),
         (lambda: updated([jnp.ones(2)], jnp.ones(2)), ValueError, "must have the structure"),
         (lambda: updated(jnp.ones(2), jnp.ones(2), opaque=True), ValueError, "grad_fn"),

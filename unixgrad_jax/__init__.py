@@ -3,8 +3,9 @@
 from unixgrad_jax import datasets
 from unixgrad_jax._certificates import frank_wolfe_gap
 from unixgrad_jax._eval_params import eval_params
+from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._minibatches import minibatches
-from unixgrad_jax._solve import Run, StepInfo, solve
+from unixgrad_jax._solve import Run, solve
 from unixgrad_jax.geometries import (
     Box,
     EntropicSimplex,

@@ -1,41 +1,20 @@
 """A full solve of a fixed number of iterations in one compiled scan."""
 
 import functools
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 import optax
-from jax import lax
 
-from unixgrad_jax import _trees
+from unixgrad_jax import _loops, _trees
 from unixgrad_jax._eval_params import method_states, output_point
-from unixgrad_jax._types import Array, Gradient, Key, Objective, Params, Scalar
+from unixgrad_jax._loops import StepInfo
+from unixgrad_jax._types import Key, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
-from unixgrad_jax.methods import _unixgrad as method
-
-
-class StepInfo(NamedTuple):
-    """What `trace` sees of one step.
-
-    Attributes:
-        step: the number of finished steps, this one included: t, from 1, int32.
-        average: x̄_t, in the dtypes of params.
-        last: x_t, in the dtypes of params.
-        gradient: g_t, the gradient at x̄_t.
-        learning_rate: η_t, a scalar.
-
-    With `optimizer=`, `average` is the optimizer's own answer (`eval_params`) if it has one and
-    `last` otherwise, `last` the params after the update, `gradient` the one that went into the
-    update, and `learning_rate` NaN.
-    """
-
-    step: Array
-    average: Params
-    last: Params
-    gradient: Gradient
-    learning_rate: Array
+from unixgrad_jax.methods._unixgrad import check_hyperparameters
 
 
 class Run(NamedTuple):
@@ -113,7 +92,7 @@ def solve(
         >>> run.params.round(3)
         Array([0.6, 0.8], dtype=float32)
     """
-    method.check_hyperparameters(geometry, diameter, offset)
+    check_hyperparameters(geometry, diameter, offset)
     _check_counts(num_steps=num_steps, trace_every=trace_every)
     if not isinstance(args, tuple):
         raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
@@ -158,19 +137,20 @@ def _start(geometry: Geometry, params: Params | None) -> Params:
 def _as_pytree(name: str, function: Callable) -> Callable:
     """Return the function as a pytree, so that `jax.jit` takes it as an argument.
 
-    Functions that are pytrees already keep their arrays as leaves; any other is static, compared
+    Functions that are pytrees of arrays already stay as they are; any other is static, compared
     by equality.
     """
     if not callable(function):
         raise TypeError(f"{name} must be callable, not {function!r}.")
-    if not jax.tree_util.all_leaves([function]):
+    array_like = (jax.Array, np.ndarray, np.generic, numbers.Number)
+    if all(isinstance(leaf, array_like) for leaf in jax.tree.leaves(function)):
         return function
     try:
         hash(function)
     except TypeError:
         raise TypeError(
-            f"{name} must be hashable, or a pytree such as jax.tree_util.Partial, so that a second "
-            f"call can reuse the compiled code; {type(function).__name__} is neither."
+            f"{name} must be hashable, or a pytree of arrays such as jax.tree_util.Partial, for a "
+            f"second call to reuse the compiled code; {type(function).__name__} is neither."
         ) from None
     return jax.tree_util.Partial(function)
 
@@ -191,144 +171,13 @@ def _run(
     trace_every: int,
     optimizer: optax.GradientTransformation | None,
 ) -> Run:
-    oracle = _Oracle(objective, args, sampler)
+    oracle = _loops.Oracle(objective, args, sampler)
     start = geometry.project(start)
     if optimizer is None:
-        carry, advance = _unixgrad_loop(oracle, geometry, start, key, diameter, offset)
+        carry, advance = _loops.unixgrad_loop(oracle, geometry, start, key, diameter, offset)
     else:
-        carry, advance = _optimizer_loop(oracle, optimizer, start, key)
-    carry, traced = _scan(advance, carry, num_steps, trace, trace_every)
+        carry, advance = _loops.optimizer_loop(oracle, optimizer, start, key)
+    carry, traced = _loops.scan(advance, carry, num_steps, trace, trace_every)
     states = method_states(carry.state)
     answer = output_point(states[0], start) if len(states) == 1 else carry.params
     return Run(answer, carry.state, traced)
-
-
-class _Oracle(NamedTuple):
-    """The objective and its gradient at a point, on the whole data or on a sampled batch."""
-
-    objective: Objective
-    args: tuple
-    sampler: Callable[[Key], Any] | None
-
-    def on_batch(self, key: Key | None) -> Callable[[Params], Any]:
-        """Return the objective as a function of params alone; the key draws its batch.
-
-        It takes and ignores `grad_fn`: a line search of optax hands every extra argument of the
-        update on to the objective, and refuses those that it does not name.
-        """
-        batch = () if self.sampler is None or key is None else (self.sampler(key),)
-        return lambda params, grad_fn=None: self.objective(params, *batch, *self.args)
-
-
-class _Carry(NamedTuple):
-    """What the scan carries: the point to differentiate at, the optimizer's state, the key."""
-
-    params: Params
-    state: Any
-    key: Key | None
-    step: Array
-
-
-Advance = Callable[[_Carry], tuple[_Carry, StepInfo]]
-
-
-def _split(key: Key | None) -> tuple[Key | None, Key | None, Key | None]:
-    if key is None:
-        return None, None, None
-    following, first, second = jax.random.split(key, 3)
-    return following, first, second
-
-
-def _unixgrad_loop(
-    oracle: _Oracle,
-    geometry: Geometry,
-    start: Params,
-    key: Key | None,
-    diameter: Scalar | None,
-    offset: Scalar | None,
-) -> tuple[_Carry, Advance]:
-    state = method.init(geometry, start)
-
-    def advance(carry: _Carry) -> tuple[_Carry, StepInfo]:
-        following, first, second = _split(carry.key)
-
-        def gradient_at(point: Params, batch_key: Key | None) -> Gradient:
-            return jax.grad(oracle.on_batch(batch_key))(_trees.cast_like(point, start))
-
-        hint = gradient_at(carry.params, first)
-        iteration = method.iterate(
-            geometry,
-            carry.state,
-            hint,
-            lambda point: gradient_at(point, second),
-            diameter,
-            offset,
-        )
-        info = StepInfo(
-            step=iteration.state.step,
-            average=_trees.cast_like(iteration.state.average, start),
-            last=_trees.cast_like(iteration.last, start),
-            gradient=_trees.cast_like(iteration.gradient, start),
-            learning_rate=iteration.learning_rate,
-        )
-        return _Carry(iteration.query, iteration.state, following, carry.step), info
-
-    return _Carry(state.average, state, key, jnp.zeros((), jnp.int32)), advance
-
-
-def _optimizer_loop(
-    oracle: _Oracle, optimizer: optax.GradientTransformation, start: Params, key: Key | None
-) -> tuple[_Carry, Advance]:
-    extended = optax.with_extra_args_support(optimizer)
-
-    def advance(carry: _Carry) -> tuple[_Carry, StepInfo]:
-        following, first, second = _split(carry.key)
-        value_fn = oracle.on_batch(first)
-        value, gradient = jax.value_and_grad(value_fn)(carry.params)
-        updates, state = extended.update(
-            gradient,
-            carry.state,
-            carry.params,
-            value=value,
-            grad=gradient,
-            value_fn=value_fn,
-            grad_fn=jax.grad(oracle.on_batch(second)),
-        )
-        params = optax.apply_updates(carry.params, updates)
-        states = method_states(state)
-        info = StepInfo(
-            step=carry.step + 1,
-            average=output_point(states[0], params) if len(states) == 1 else params,
-            last=params,
-            gradient=gradient,
-            learning_rate=jnp.full((), jnp.nan, _trees.wide_dtype(params)),
-        )
-        return _Carry(params, state, following, info.step), info
-
-    return _Carry(start, extended.init(start), key, jnp.zeros((), jnp.int32)), advance
-
-
-def _scan(
-    advance: Advance,
-    carry: _Carry,
-    num_steps: int,
-    trace: Callable[[StepInfo], Any] | None,
-    trace_every: int,
-) -> tuple[_Carry, Any]:
-    """Advance `num_steps` times; after every `trace_every` of them keep what `trace` returns."""
-
-    def untraced(carry: _Carry, _: None) -> tuple[_Carry, None]:
-        return advance(carry)[0], None
-
-    def skip(carry: _Carry, steps: int) -> _Carry:
-        return lax.scan(untraced, carry, length=steps)[0] if steps else carry
-
-    if trace is None:
-        return skip(carry, num_steps), None
-
-    def traced(carry: _Carry, _: None) -> tuple[_Carry, Any]:
-        carry, info = advance(skip(carry, trace_every - 1))
-        return carry, trace(info)
-
-    carry, records = lax.scan(traced, carry, length=num_steps // trace_every)
-    return skip(carry, num_steps % trace_every), records

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from unixgrad_jax._certificates import frank_wolfe_gap
+from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._minibatches import minibatches
-from unixgrad_jax._solve import StepInfo, solve
+from unixgrad_jax._solve import solve
 from unixgrad_jax._types import Array, Key
 from unixgrad_jax.datasets import Dataset
 from unixgrad_jax.geometries import L2Ball

@@ -60,8 +60,9 @@ class L2Ball(Euclidean):
         squared = _trees.vdot(unit, unit)
         outside = squared > (radius * factor) ** 2
         norm = jnp.sqrt(jnp.where(outside, squared, 1))
+        reach = jnp.where(outside, radius, 0)  # finite derivatives for an infinite radius
         return jax.tree.map(
-            lambda x, c, u: jnp.where(outside, c + radius * (u / norm), x),
+            lambda x, c, u: jnp.where(outside, c + reach * (u / norm), x),
             point,
             _trees.broadcast(self.center, point),
             unit,
@@ -195,7 +196,7 @@ class L1Ball(Euclidean):
 
 
 def _largest_to_one(vector: Params) -> tuple[Params, Array]:
-    """Return v/max|vᵢ| and the constant 1/max|vᵢ|, both 0 for v = 0.
+    """Return v/max|vᵢ|, 0 for v = 0, and the constant that v was multiplied by.
 
     Infinite entries give the limit direction: ±1 where v is infinite, 0 elsewhere.
     """

@@ -11,6 +11,7 @@ from unixgrad_jax import _trees, _validation
 from unixgrad_jax._template import Average, prox_then_average
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries import Geometry
+from unixgrad_jax.methods._transform import check_not_masked, check_update, displacement
 
 
 class UniXGradState(NamedTuple):
@@ -105,9 +106,9 @@ def unixgrad(
         updates: Gradient, state: Any, params: Params | None = None, **extra_args: Any
     ) -> tuple[Params, Any]:
         del extra_args
-        params = _check_update(updates, params)
+        params = check_update(updates, params)
         state, query = half_iteration(geometry, state, updates, diameter, offset)
-        return _displacement(query, params), state
+        return displacement(query, params), state
 
     def update_opaque(
         updates: Gradient,
@@ -118,17 +119,13 @@ def unixgrad(
         **extra_args: Any,
     ) -> tuple[Params, Any]:
         del extra_args
-        params = _check_update(updates, params)
+        params = check_update(updates, params)
         if grad_fn is None:
             raise ValueError(
                 "opaque mode needs update(..., grad_fn=...), a function from params to a gradient. "
                 "Without one, use the half-step mode: opaque=False."
             )
-        if any(isinstance(leaf, optax.MaskedNode) for leaf in _nodes(params)):
-            raise ValueError(
-                "opaque mode cannot evaluate grad_fn on masked params. Inside optax.masked or "
-                "optax.partition use the half-step mode: opaque=False."
-            )
+        check_not_masked(params)
 
         def gradient_at(point: Params) -> Gradient:
             gradient = grad_fn(_trees.cast_like(point, params))
@@ -136,7 +133,7 @@ def unixgrad(
             return gradient
 
         iteration = iterate(geometry, state, updates, gradient_at, diameter, offset)
-        return _displacement(iteration.query, params), iteration.state
+        return displacement(iteration.query, params), iteration.state
 
     update_fn = update_opaque if opaque else update_half
     return optax.GradientTransformationExtraArgs(init_fn, update_fn)
@@ -287,24 +284,3 @@ def learning_rate(
     known = denominator > 0
     root = jnp.sqrt(jnp.where(known, denominator, 1))
     return jnp.where(known, 2 * jnp.asarray(diameter, dtype) / root, 0)
-
-
-def _check_update(updates: Gradient, params: Params | None) -> Params:
-    if params is None:
-        raise ValueError(
-            "unixgrad needs the params: call update(gradient, state, params). "
-            "They are the point where the gradient was taken."
-        )
-    _trees.check_same_structure("the gradient", updates, params)
-    return params
-
-
-def _displacement(query: Params, params: Params) -> Params:
-    """Return query − params in the dtypes of params: `optax.apply_updates` then reaches query."""
-    return jax.tree.map(
-        lambda q, p: (q - jnp.asarray(p, q.dtype)).astype(_trees.float_dtype(p)), query, params
-    )
-
-
-def _nodes(tree: Params) -> list[Any]:
-    return jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, optax.MaskedNode))
