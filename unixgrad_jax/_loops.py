@@ -1,5 +1,6 @@
 """The compiled loops of `solve`: one step of a method, and the scan over steps."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -55,15 +56,15 @@ class Oracle(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What the scan carries: the next point to differentiate at, state, key, finished steps."""
+    """What the scan carries: the next point to differentiate at, the optimizer's state, the key."""
 
     params: Params
     state: Any
     key: Key | None
-    step: Array
 
 
-Advance = Callable[[Carry], tuple[Carry, StepInfo]]
+Advance = Callable[[Carry], tuple[Carry, Callable[..., StepInfo]]]
+"""One step: the new carry, and what there is to see of the step but for its number."""
 
 
 def _split(key: Key | None) -> tuple[Key | None, Key | None, Key | None]:
@@ -84,7 +85,7 @@ def unixgrad_loop(
     """Return the first carry, and one iteration of UniXGrad: two gradients, on fresh batches."""
     state = method.init(geometry, start)
 
-    def advance(carry: Carry) -> tuple[Carry, StepInfo]:
+    def advance(carry: Carry) -> tuple[Carry, Callable[..., StepInfo]]:
         following, first, second = _split(carry.key)
 
         def gradient_at(point: Params, batch_key: Key | None) -> Gradient:
@@ -99,16 +100,16 @@ def unixgrad_loop(
             diameter,
             offset,
         )
-        info = StepInfo(
-            step=carry.step + 1,
+        info = functools.partial(
+            StepInfo,
             average=_trees.cast_like(iteration.state.average, start),
             last=_trees.cast_like(iteration.last, start),
             gradient=_trees.cast_like(iteration.gradient, start),
             learning_rate=iteration.learning_rate,
         )
-        return Carry(iteration.query, iteration.state, following, info.step), info
+        return Carry(iteration.query, iteration.state, following), info
 
-    return Carry(state.average, state, key, jnp.zeros((), jnp.int32)), advance
+    return Carry(state.average, state, key), advance
 
 
 def optimizer_loop(
@@ -117,7 +118,7 @@ def optimizer_loop(
     """Return the first carry, and one update of any optax transform."""
     extended = optax.with_extra_args_support(optimizer)
 
-    def advance(carry: Carry) -> tuple[Carry, StepInfo]:
+    def advance(carry: Carry) -> tuple[Carry, Callable[..., StepInfo]]:
         following, first, second = _split(carry.key)
         value_fn = oracle.on_batch(first)
         value, gradient = jax.value_and_grad(value_fn)(carry.params)
@@ -132,16 +133,16 @@ def optimizer_loop(
         )
         params = optax.apply_updates(carry.params, updates)
         states = method_states(state)
-        info = StepInfo(
-            step=carry.step + 1,
+        info = functools.partial(
+            StepInfo,
             average=output_point(states[0], params) if len(states) == 1 else params,
             last=params,
             gradient=gradient,
             learning_rate=jnp.full((), jnp.nan, _trees.wide_dtype(params)),
         )
-        return Carry(params, state, following, info.step), info
+        return Carry(params, state, following), info
 
-    return Carry(start, extended.init(start), key, jnp.zeros((), jnp.int32)), advance
+    return Carry(start, extended.init(start), key), advance
 
 
 def scan(
@@ -162,9 +163,10 @@ def scan(
     if trace is None:
         return skip(carry, num_steps), None
 
-    def traced(carry: Carry, _: None) -> tuple[Carry, Any]:
+    def traced(carry: Carry, step: Array) -> tuple[Carry, Any]:
         carry, info = advance(skip(carry, trace_every - 1))
-        return carry, trace(info)
+        return carry, trace(info(step=step))
 
-    carry, records = lax.scan(traced, carry, length=num_steps // trace_every)
+    steps = jnp.arange(trace_every, num_steps + 1, trace_every, dtype=jnp.int32)
+    carry, records = lax.scan(traced, carry, steps)
     return skip(carry, num_steps % trace_every), records
