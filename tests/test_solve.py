@@ -49,7 +49,7 @@ def test_integer_starts_are_promoted_and_infeasible_ones_projected() -> None:
 
     run = ux.solve(objective, ux.L2Ball(1.0), jnp.array([30, 40]), 5)
     jax.effects_barrier()
-    assert run.params.dtype == jnp.float32
+    assert run.params.dtype == jnp.result_type(float)
     assert len(seen) == 10
     assert max(seen) <= 1 + 1e-6
 

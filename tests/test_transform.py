@@ -198,6 +198,35 @@ def test_the_answer_is_found_through_wrappers() -> None:
         assert not np.allclose(answer["in"], params["in"])
 
 
+@pytest.mark.parametrize("wrap", [lambda o: optax.MultiSteps(o, 2), lambda o: o], ids=["2", "1"])
+def test_accumulated_small_batches_equal_big_ones_in_both_halves(wrap: Any) -> None:
+    """Gradients of the two halves of the data in turn, averaged by MultiSteps over two calls."""
+    optimizer = wrap(ux.unixgrad(ux.L2Ball(2.0)))
+    accumulates = isinstance(optimizer, optax.MultiSteps)
+    params = jnp.linspace(0.1, 0.4, 9)
+    state = optimizer.init(params)
+    parts = [(A[:15], B[:15]), (A[15:], B[15:])] if accumulates else [(A, B)]
+    for _ in range(20):
+        for rows, targets in parts:
+            gradient = jax.grad(problems.least_squares)(params, rows, targets)
+            updates, state = jax.jit(optimizer.update)(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+    expected = ux.solve(problems.least_squares, ux.L2Ball(2.0), jnp.linspace(0.1, 0.4, 9), 10,
+                        args=(A, B))  # fmt: skip
+    np.testing.assert_allclose(ux.eval_params(state, params), expected.params, atol=1e-5)
+
+
+def test_steps_that_are_not_finite_can_be_skipped() -> None:
+    optimizer = optax.apply_if_finite(ux.unixgrad(ux.Simplex()), 5)
+    params = jnp.array([0.5, 0.5])
+    state = optimizer.init(params)
+    for gradient in [jnp.array([1.0, 0.0]), jnp.array([jnp.nan, 0.0]), jnp.array([1.0, 0.0])]:
+        updates, state = optimizer.update(gradient, state, params)
+        params = optax.apply_updates(params, updates)
+    assert float(ux.Simplex().violation(params)) <= 1e-6
+    assert int(ux.eval_params(state, params).argmax()) == 1
+
+
 def test_each_block_of_a_partition_equals_a_run_of_its_own() -> None:
     geometry = ux.Simplex()
     target = jnp.array([0.7, 0.1, 0.9])
@@ -289,7 +318,7 @@ def test_python_numbers_can_be_params() -> None:
     state = optimizer.init(params)
     updates, state = optimizer.update({"a": 1.0, "b": 1.0}, state, params)
     answer = ux.eval_params(state, params)
-    assert answer["b"].dtype == updates["b"].dtype == jnp.float32
+    assert answer["b"].dtype == updates["b"].dtype == jnp.result_type(float)
     np.testing.assert_allclose(answer["a"], -1.0)
 
 

@@ -158,12 +158,12 @@ def test_sets_of_one_point(geometry: ux.Geometry) -> None:
 @pytest.mark.parametrize("geometry", ALL, ids=name)
 def test_integers_become_floats(geometry: ux.Geometry) -> None:
     projected = geometry.project(jnp.array([3, -1, 2]))
-    assert projected.dtype == jnp.float32
+    assert projected.dtype == jnp.result_type(float)
     np.testing.assert_allclose(projected, geometry.project(jnp.array([3.0, -1.0, 2.0])))
 
 
 def test_complex_params_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"real numbers.*complex64"):
+    with pytest.raises(TypeError, match=r"real numbers.*complex"):
         ux.L2Ball().project(jnp.array([1j]))
 
 
