@@ -317,7 +317,17 @@ def solve_with(**options: Any) -> ux.Run:
         ({"optimizer": "adam"}, TypeError, "optimizer must be an optax transform"),
         ({"params": jnp.ones(2) * 1j}, TypeError, "real numbers"),
         ({"params": None}, ValueError, "does not know the shape of its points"),
+        ({"params": "abc"}, TypeError, "arrays or real numbers, but one leaf is a str"),
         ({"geometry": ux.Box(0.0, np.inf)}, ValueError, "unbounded"),
+        ({"geometry": ux.L2Ball(jnp.ones(2))}, ValueError, "radius must be a scalar here"),
+        ({"geometry": ux.L1Ball(jnp.ones(2))}, ValueError, "radius must be a scalar here"),
+        ({"geometry": ux.Simplex(jnp.ones(2))}, ValueError, "total must be a scalar here"),
+        ({"geometry": ux.EntropicSimplex(np.ones(2))}, ValueError, "total must be a scalar here"),
+        ({"diameter": jnp.ones(2)}, ValueError, "diameter must be a scalar here"),
+        ({"offset": jnp.ones(1)}, ValueError, "offset must be a scalar here"),
+        ({"geometry": ux.L2Ball(1.0, center=np.ones(3))}, ValueError, "center must broadcast"),
+        ({"geometry": ux.Box(np.zeros(3), 1.0)}, ValueError, "lower must broadcast"),
+        ({"geometry": ux.Box(0.0, {"a": 1.0})}, ValueError, "upper must be a scalar or a tree"),
     ],
 )
 def test_mistakes_are_named(options: dict, error: type[Exception], message: str) -> None:

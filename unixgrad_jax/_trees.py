@@ -5,6 +5,7 @@ results go back to the dtype of each leaf.
 """
 
 import functools
+import numbers
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.typing import DTypeLike
 
-from unixgrad_jax._types import Array, Params
+from unixgrad_jax._types import Array, Params, Scalar
 
 
 def wide_dtype(tree: Params) -> np.dtype:
@@ -27,7 +28,12 @@ def float_dtype(leaf: Any) -> np.dtype:
     Raises:
         TypeError: if the leaf is complex, or not numeric.
     """
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+    numeric = isinstance(leaf, numbers.Number)
+    dtype = jnp.result_type(leaf) if numeric else getattr(leaf, "dtype", type(leaf).__name__)
+    if isinstance(dtype, str):
+        raise TypeError(
+            f"params must be arrays or real numbers, but one leaf is a {dtype}: {leaf!r}."
+        )
     if jnp.issubdtype(dtype, jnp.floating):
         return jax.dtypes.canonicalize_dtype(dtype)
     if jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_):
@@ -106,18 +112,47 @@ def vdot(a: Params, b: Params) -> Array:
     return total(products, dtype)
 
 
-def broadcast(prefix: Params, like: Params) -> Params:
+def broadcast(name: str, prefix: Params, like: Params) -> Params:
     """Return a tree prefix (a scalar, say) spread over `like`: its structure, shapes, wide dtype.
 
     Raises:
-        ValueError: if it is not a prefix of `like`, or a leaf does not broadcast.
+        ValueError: if it is not a prefix of `like`, or a leaf does not broadcast; names it.
     """
     dtype = wide_dtype(like)
-    return jax.tree.map(
-        lambda leaf, to: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape(to)),
-        jax.tree.broadcast(prefix, like),
-        like,
-    )
+    try:
+        full = jax.tree.broadcast(prefix, like)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a scalar or a tree prefix of the params, whose structure is "
+            f"{jax.tree.structure(like)}, not a tree of structure {jax.tree.structure(prefix)}."
+        ) from None
+
+    def spread(leaf: Any, to: Any) -> Array:
+        if np.broadcast_shapes(shape(leaf), shape(to)) != shape(to):
+            raise ValueError
+        return jnp.broadcast_to(jnp.asarray(leaf, dtype), shape(to))
+
+    try:
+        return jax.tree.map(spread, full, like)
+    except ValueError:
+        raise ValueError(
+            f"{name} must broadcast to the shapes of the params, "
+            f"{jax.tree.map(shape, like)}, but has shapes {jax.tree.map(shape, prefix)}."
+        ) from None
+
+
+def scalar(name: str, value: Scalar, dtype: DTypeLike) -> Array:
+    """Return the value as an array of shape ().
+
+    Raises:
+        ValueError: if it is an array of another shape.
+    """
+    if shape(value) != ():
+        raise ValueError(
+            f"{name} must be a scalar here, but has shape {shape(value)}. For several problems at "
+            "once, map over it with jax.vmap."
+        )
+    return jnp.asarray(value, dtype)
 
 
 def shape(leaf: Any) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ class L2Ball(Euclidean):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, gradient, step_size)
-        radius = jnp.asarray(self.radius, _trees.wide_dtype(moved))
+        radius = _trees.scalar("radius", self.radius, _trees.wide_dtype(moved))
         # The radius is the unit of length here, which saves the pass that finds the largest
         # entry: v² loses nothing that matters below 1e-13·r, and overflows beyond 1e25·r.
         factor = lax.stop_gradient(2.0**-20 / jnp.maximum(radius, jnp.finfo(radius.dtype).tiny))
@@ -56,7 +56,7 @@ class L2Ball(Euclidean):
 
     def _pull_in(self, point: Params, unit: Params, factor: Array) -> Params:
         """Return the projection of x, given k·(x − c) and the constant k."""
-        radius = jnp.asarray(self.radius, factor.dtype)
+        radius = _trees.scalar("radius", self.radius, factor.dtype)
         squared = _trees.vdot(unit, unit)
         outside = squared > (radius * factor) ** 2
         norm = jnp.sqrt(jnp.where(outside, squared, 1))
@@ -64,16 +64,16 @@ class L2Ball(Euclidean):
         return jax.tree.map(
             lambda x, c, u: jnp.where(outside, c + reach * (u / norm), x),
             point,
-            _trees.broadcast(self.center, point),
+            _trees.broadcast("center", self.center, point),
             unit,
         )
 
     def _from_center(self, wide: Params) -> Params:
-        return jax.tree.map(jnp.subtract, wide, _trees.broadcast(self.center, wide))
+        return jax.tree.map(jnp.subtract, wide, _trees.broadcast("center", self.center, wide))
 
     def violation(self, point: Params) -> Array:
         norm = _l2_norm(self._from_center(_trees.unify(point)))
-        return jnp.maximum(norm - jnp.asarray(self.radius, norm.dtype), 0)
+        return jnp.maximum(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)
@@ -86,15 +86,17 @@ class L2Ball(Euclidean):
         unit, _ = _largest_to_one(wide)
         squared = _trees.vdot(unit, unit)
         norm = jnp.sqrt(jnp.where(squared > 0, squared, 1))
-        radius = jnp.asarray(self.radius, norm.dtype)
+        radius = _trees.scalar("radius", self.radius, norm.dtype)
         vertex = jax.tree.map(
-            lambda c, u: c - radius * (u / norm), _trees.broadcast(self.center, wide), unit
+            lambda c, u: c - radius * (u / norm),
+            _trees.broadcast("center", self.center, wide),
+            unit,
         )
         return _trees.cast_like(vertex, gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, self.center, "L2Ball")
-        return _trees.cast_like(_trees.broadcast(self.center, like), like)
+        return _trees.cast_like(_trees.broadcast("center", self.center, like), like)
 
 
 @register
@@ -123,7 +125,7 @@ class L1Ball(Euclidean):
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, gradient, step_size)
         dtype = _trees.wide_dtype(moved)
-        size = jnp.asarray(step_size, dtype)
+        size = _trees.scalar("step_size", step_size, dtype)
 
         def magnitudes(radius: Array) -> tuple[Params, Array]:
             """Return |v| − s·max|g| for v = y − s·g, without forming the long parts."""
@@ -157,7 +159,7 @@ class L1Ball(Euclidean):
         `magnitudes(radius)` are |values| up to a common shift, and a lower bound of their
         threshold; they are asked for outside the ball only.
         """
-        radius = jnp.asarray(self.radius, _trees.wide_dtype(values))
+        radius = _trees.scalar("radius", self.radius, _trees.wide_dtype(values))
 
         def threshold() -> Params:
             shifted, start = magnitudes(radius)
@@ -169,7 +171,7 @@ class L1Ball(Euclidean):
 
     def violation(self, point: Params) -> Array:
         norm = _l1_norm(_trees.unify(point))
-        return jnp.maximum(norm - jnp.asarray(self.radius, norm.dtype), 0)
+        return jnp.maximum(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)
@@ -182,7 +184,7 @@ class L1Ball(Euclidean):
         dtype = _trees.wide_dtype(wide)
         steepest = _trees.largest_number(jax.tree.map(jnp.abs, wide), dtype)
         ties = _trees.count(jax.tree.map(lambda g: jnp.abs(g) == steepest, wide), dtype)
-        share = jnp.asarray(self.radius, dtype) / jnp.maximum(ties, 1)
+        share = _trees.scalar("radius", self.radius, dtype) / jnp.maximum(ties, 1)
         vertex = jax.tree.map(
             lambda g: jnp.where(jnp.abs(g) < steepest, 0, -share * jnp.sign(g)), wide
         )
@@ -226,4 +228,4 @@ def _euclidean_ball_diameter(radius: Scalar, like: Params, name: str) -> Array:
     """Return √2·r: opposite points are 2r apart."""
     _validation.check_bounded(name, radius)
     dtype = _trees.wide_dtype(like)
-    return jnp.sqrt(jnp.asarray(2, dtype)) * jnp.asarray(radius, dtype)
+    return jnp.sqrt(jnp.asarray(2, dtype)) * _trees.scalar("radius", radius, dtype)

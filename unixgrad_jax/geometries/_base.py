@@ -105,7 +105,7 @@ class Euclidean(ConvexSet):
 def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Params:
     """Return y − s·g, all leaves in the wide dtype of the anchor."""
     dtype = _trees.wide_dtype(anchor)
-    size = jnp.asarray(step_size, dtype)
+    size = _trees.scalar("step_size", step_size, dtype)
     return jax.tree.map(
         lambda y, g: jnp.asarray(y, dtype) - size * jnp.asarray(g, dtype), anchor, gradient
     )

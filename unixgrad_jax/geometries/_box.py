@@ -90,7 +90,8 @@ class Box(Euclidean):
         return _trees.cast_like(jax.tree.map(_midpoint, *self._bounds(like)), like)
 
     def _bounds(self, like: Params) -> tuple[Params, Params]:
-        return _trees.broadcast(self.lower, like), _trees.broadcast(self.upper, like)
+        lower = _trees.broadcast("lower", self.lower, like)
+        return lower, _trees.broadcast("upper", self.upper, like)
 
     def _own_shape(self) -> Params:
         return jax.tree.map(

@@ -32,7 +32,7 @@ class SimplexSet(ConvexSet):
         dtype = _trees.wide_dtype(wide)
         least = _least(wide)
         ties = _trees.count(jax.tree.map(lambda g: g == least, wide), dtype)
-        share = jnp.asarray(self.total, dtype) / jnp.maximum(ties, 1)
+        share = _trees.scalar("total", self.total, dtype) / jnp.maximum(ties, 1)
         vertex = jax.tree.map(
             lambda g: jnp.where(g > least, 0, jnp.where(g == least, share, jnp.nan)), wide
         )
@@ -40,7 +40,9 @@ class SimplexSet(ConvexSet):
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, 0.0, type(self).__name__)
-        share = jnp.asarray(self.total, _trees.wide_dtype(like)) / max(_trees.size(like), 1)
+        share = _trees.scalar("total", self.total, _trees.wide_dtype(like)) / max(
+            _trees.size(like), 1
+        )
         return jax.tree.map(
             lambda leaf: jnp.broadcast_to(share, _trees.shape(leaf)).astype(
                 _trees.float_dtype(leaf)
@@ -53,7 +55,7 @@ class SimplexSet(ConvexSet):
         dtype = _trees.wide_dtype(wide)
         if not _trees.size(wide):
             return jnp.zeros((), dtype)
-        missing = jnp.abs(_trees.total(wide, dtype) - jnp.asarray(self.total, dtype))
+        missing = jnp.abs(_trees.total(wide, dtype) - _trees.scalar("total", self.total, dtype))
         return jnp.maximum(missing, -_least(wide))
 
 
@@ -78,14 +80,14 @@ class Simplex(SimplexSet, Euclidean):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, _above_least(gradient), step_size)
-        target = jnp.asarray(self.total, _trees.wide_dtype(moved))
+        target = _trees.scalar("total", self.total, _trees.wide_dtype(moved))
         support = jax.tree.map(lambda y: y > 0, mirror)
         start = jnp.maximum(threshold_if_active(moved, support, target), -target)
         return _trees.cast_like(shrink_to_sum(moved, target, start), mirror)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
-        target = jnp.asarray(self.total, _trees.wide_dtype(wide))
+        target = _trees.scalar("total", self.total, _trees.wide_dtype(wide))
         return _trees.cast_like(shrink_to_sum(below_largest(wide), target, -target), point)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
@@ -95,7 +97,7 @@ class Simplex(SimplexSet, Euclidean):
         return _trees.vdot(centered, centered)
 
     def diameter(self, like: Params) -> Array:
-        return jnp.asarray(self.total, _trees.wide_dtype(like))
+        return _trees.scalar("total", self.total, _trees.wide_dtype(like))
 
 
 @register
@@ -129,12 +131,14 @@ class EntropicSimplex(SimplexSet):
 
     def to_mirror(self, point: Params) -> Mirror:
         wide = _trees.unify(point)
-        scale = jnp.asarray(self.total, _trees.wide_dtype(wide))
+        scale = _trees.scalar("total", self.total, _trees.wide_dtype(wide))
         return _trees.cast_like(jax.tree.map(lambda x: jnp.log(x / scale), wide), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         dtype = _trees.wide_dtype(mirror)
-        size = jnp.asarray(step_size, dtype) / jnp.asarray(self.total, dtype)
+        size = _trees.scalar("step_size", step_size, dtype) / _trees.scalar(
+            "total", self.total, dtype
+        )
         moved = gradient_step(mirror, _above_least(gradient), size)
         top, sum_of_exponentials = _log_partition(moved)
         log_partition = jnp.log(sum_of_exponentials)
@@ -144,13 +148,13 @@ class EntropicSimplex(SimplexSet):
     def to_point(self, mirror: Mirror) -> Params:
         wide = _trees.unify(mirror)
         top, sum_of_exponentials = _log_partition(wide)
-        scale = jnp.asarray(self.total, _trees.wide_dtype(wide)) / sum_of_exponentials
+        scale = _trees.scalar("total", self.total, _trees.wide_dtype(wide)) / sum_of_exponentials
         return _trees.cast_like(jax.tree.map(lambda v: scale * jnp.exp(v - top), wide), mirror)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
         dtype = _trees.wide_dtype(wide)
-        target = jnp.asarray(self.total, dtype)
+        target = _trees.scalar("total", self.total, dtype)
         top = _trees.largest_number(wide, dtype)
         floor = jnp.finfo(dtype).eps * target / max(_trees.size(wide), 1)
         scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
@@ -172,7 +176,7 @@ class EntropicSimplex(SimplexSet):
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)
         entries = jnp.asarray(max(_trees.size(like), 1), dtype)
-        return jnp.asarray(self.total, dtype) * jnp.sqrt(jnp.log(entries))
+        return _trees.scalar("total", self.total, dtype) * jnp.sqrt(jnp.log(entries))
 
 
 def _least(tree: Params) -> Array:

@@ -280,7 +280,9 @@ def learning_rate(
     dtype = state.sum_squares.dtype
     if diameter is None:
         diameter = geometry.diameter(state.average)
-    denominator = state.sum_squares + (0 if offset is None else jnp.asarray(offset, dtype))
+    denominator = state.sum_squares + (
+        0 if offset is None else _trees.scalar("offset", offset, dtype)
+    )
     known = denominator > 0
     root = jnp.sqrt(jnp.where(known, denominator, 1))
-    return jnp.where(known, 2 * jnp.asarray(diameter, dtype) / root, 0)
+    return jnp.where(known, 2 * _trees.scalar("diameter", diameter, dtype) / root, 0)
