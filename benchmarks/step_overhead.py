@@ -15,7 +15,7 @@ from jax import lax
 
 import unixgrad_jax as ux
 
-SIZES = [(500, 100, 4000), (2000, 1000, 300)]
+SIZES = [(500, 100, 20_000), (2000, 1000, 1_000)]
 GEOMETRIES = {"ball": ux.L2Ball(1.0), "simplex": ux.Simplex()}
 REPEATS = 7
 

@@ -4,14 +4,12 @@ Every computation runs in the widest dtype of the tree's leaves, and at least in
 results go back to the dtype of each leaf.
 """
 
-import functools
 import numbers
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import DTypeLike
 
 from unixgrad_jax._types import Array, Params, Scalar
@@ -81,28 +79,12 @@ def count(mask: Params, dtype: DTypeLike) -> Array:
 
 
 def largest(tree: Params, dtype: DTypeLike) -> Array:
-    """Return the largest entry, −∞ where there is none."""
-    tops = [jnp.max(leaf, initial=-jnp.inf) for leaf in jax.tree.leaves(tree)]
-    return jnp.max(jnp.stack(tops)) if tops else jnp.full((), -jnp.inf, dtype)
+    """Return the largest entry, −∞ where there is none, NaN where one is NaN.
 
-
-def largest_number(tree: Params, dtype: DTypeLike) -> Array:
-    """Return the largest entry that is not NaN, as a constant under differentiation.
-
-    XLA compiles this comparison to a reduction as fast as a sum, two to three times faster than
-    the NaN-propagating maximum on CPU. For shifts and scales only: there NaN stays in its entry.
+    The standard reduction: XLA runs no other one across the devices of a sharded array.
     """
-    tops = [_largest_number(jnp.asarray(leaf, dtype)) for leaf in jax.tree.leaves(tree)]
-    return functools.reduce(_larger, tops, jnp.full((), -jnp.inf, dtype))
-
-
-def _largest_number(leaf: Array) -> Array:
-    least = jnp.full((), -jnp.inf, leaf.dtype)
-    return lax.reduce(lax.stop_gradient(leaf), least, _larger, tuple(range(leaf.ndim)))
-
-
-def _larger(a: Array, b: Array) -> Array:
-    return lax.select(b > a, b, a)
+    tops = [jnp.max(jnp.asarray(leaf, dtype), initial=-jnp.inf) for leaf in jax.tree.leaves(tree)]
+    return jnp.max(jnp.stack(tops)) if tops else jnp.full((), -jnp.inf, dtype)
 
 
 def vdot(a: Params, b: Params) -> Array:

@@ -319,17 +319,17 @@ def test_without_an_offset_the_run_does_not_depend_on_the_scale_of_the_objective
     np.testing.assert_allclose(run(1e6), run(1.0), atol=1e-11)
 
 
-@pytest.mark.usefixtures("x64")
-def test_entropic_iterates_come_back_from_weights_below_1e_300() -> None:
+def test_entropic_iterates_come_back_from_weights_below_1e_300(dtype: np.dtype) -> None:
     """The loss of entry 0 is terrible for a while, then best: its weight must recover."""
     geometry = ux.EntropicSimplex()
-    mirror = geometry.to_mirror(jnp.full(3, 1 / 3))
-    away = jnp.array([4000.0, 0.0, 0.0])
+    mirror = geometry.to_mirror(jnp.full(3, 1 / 3, dtype))
+    away = jnp.array([4000.0, 0.0, 0.0], dtype)
     mirror = geometry.step(mirror, away, 1.0)
-    assert mirror[0] < np.log(1e-300) < np.log(np.finfo(np.float64).tiny) + 20
+    assert mirror[0] < np.log(1e-300)
     assert geometry.to_point(mirror)[0] == 0
     mirror = geometry.step(mirror, -away, 1.0)
-    np.testing.assert_allclose(geometry.to_point(mirror), np.full(3, 1 / 3), rtol=1e-9)
+    rounding = 4000 * np.finfo(dtype).eps  # of the log-weight on its way
+    np.testing.assert_allclose(geometry.to_point(mirror), np.full(3, 1 / 3), rtol=2 * rounding)
 
 
 def test_entropic_solves_recover_a_weight_that_vanished(dtype: np.dtype) -> None:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
@@ -64,7 +65,7 @@ class Simplex(SimplexSet, Euclidean):
     """The simplex x ≥ 0, Σxᵢ = s with R = ½‖·‖₂².
 
     Norm ‖·‖₂; dual norm on the tangent space ‖g − mean(g)‖₂; D = s, exactly. The projection
-    max(v − τ, 0) finds τ by Newton's method, without sorting: some 5 to 10 passes of 4 flops an
+    max(v − τ, 0) finds τ by Newton's method, without sorting: some 4 to 12 passes of 4 flops an
     entry. What all entries have in common is subtracted before anything is rounded.
 
     Attributes:
@@ -155,7 +156,7 @@ class EntropicSimplex(SimplexSet):
         wide = _trees.unify(point)
         dtype = _trees.wide_dtype(wide)
         target = _trees.scalar("total", self.total, dtype)
-        top = _trees.largest_number(wide, dtype)
+        top = lax.stop_gradient(_trees.largest(wide, dtype))
         floor = jnp.finfo(dtype).eps * target / max(_trees.size(wide), 1)
         scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
         finite = jnp.isfinite(top) | jnp.isnan(top)
@@ -169,9 +170,7 @@ class EntropicSimplex(SimplexSet):
         wide = _trees.unify(gradient)
         if not _trees.size(wide):
             return jnp.zeros((), _trees.wide_dtype(wide))
-        highest = _trees.largest(wide, _trees.wide_dtype(wide))
-        lowest = -_trees.largest(jax.tree.map(jnp.negative, wide), _trees.wide_dtype(wide))
-        return ((highest - lowest) / 2) ** 2
+        return ((_trees.largest(wide, _trees.wide_dtype(wide)) - _least(wide)) / 2) ** 2
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)
@@ -180,19 +179,18 @@ class EntropicSimplex(SimplexSet):
 
 
 def _least(tree: Params) -> Array:
-    """Return the smallest entry that is not NaN, as a constant under differentiation."""
-    return -_trees.largest_number(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
+    return -_trees.largest(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
 
 
 def _above_least(gradient: Gradient) -> Gradient:
     """Return g − min g: the same functional on the simplex, without what all entries share."""
     wide = _trees.unify(gradient)
-    least = _least(wide)
+    least = lax.stop_gradient(_least(wide))
     return jax.tree.map(lambda g: g - least, wide)
 
 
 def _log_partition(logits: Params) -> tuple[Array, Array]:
     """Return (m, Σ exp(vᵢ − m)) with m = max vᵢ."""
     dtype = _trees.wide_dtype(logits)
-    top = _trees.largest_number(logits, dtype)
+    top = lax.stop_gradient(_trees.largest(logits, dtype))
     return top, _trees.total(jax.tree.map(lambda v: jnp.exp(v - top), logits), dtype)

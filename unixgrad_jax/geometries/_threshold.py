@@ -37,7 +37,7 @@ def shrink_to_sum(values: Params, target: Array, start: Array) -> Params:
 
 def below_largest(values: Params) -> Params:
     """Return v − max v: 0 at the largest entry, also where it is infinite."""
-    top = _trees.largest_number(values, _trees.wide_dtype(values))
+    top = lax.stop_gradient(_trees.largest(values, _trees.wide_dtype(values)))
     return jax.tree.map(lambda v: jnp.where(jnp.isinf(top) & (v == top), 0, v - top), values)
 
 
