@@ -29,20 +29,14 @@ def regression_data(
     return A, solution, A @ solution + np.sqrt(noise) * rng.normal(size=n)
 
 
-def sizes_of_leaves(size: int) -> list[int]:
-    """Return how `as_tree` splits a vector: a scalar, a matrix and a vector leaf, in order."""
-    matrix = 2 * ((size - 1) // 4)
-    return [1, matrix, size - 1 - matrix]
-
-
 def as_tree(vector: Any) -> dict[str, Any]:
     """Split a flat vector of at least 5 entries into a dict of leaves of ranks 0, 2 and 1."""
-    one, matrix, _ = sizes_of_leaves(vector.shape[-1])
+    end = 1 + 2 * ((vector.shape[-1] - 1) // 4)
     lead = vector.shape[:-1]
     return {
         "a": vector[..., 0],
-        "b": [vector[..., one : one + matrix].reshape(*lead, 2, -1)],
-        "c": (vector[..., one + matrix :],),
+        "b": [vector[..., 1:end].reshape(*lead, 2, -1)],
+        "c": (vector[..., end:],),
     }
 
 

@@ -12,13 +12,14 @@ import unixgrad_jax as ux
 from tests import oracle, problems
 
 SIZE = 12
-CASES = {
-    "ball": (ux.L2Ball(2.0), oracle.l2_ball(2.0)),
-    "box": (ux.Box(-0.5, 0.75), oracle.box(-0.5, 0.75, SIZE)),
-    "simplex": (ux.Simplex(1.5), oracle.simplex(1.5)),
-    "l1_ball": (ux.L1Ball(2.0), oracle.l1_ball(2.0)),
-    "entropic_simplex": (ux.EntropicSimplex(1.5), oracle.entropic_simplex(1.5, SIZE)),
+ORACLES = {
+    "ball": oracle.l2_ball(2.0),
+    "box": oracle.box(-0.5, 0.75, SIZE),
+    "simplex": oracle.simplex(1.5),
+    "l1_ball": oracle.l1_ball(2.0),
+    "entropic_simplex": oracle.entropic_simplex(1.5, SIZE),
 }
+CASES = {name: (geometry, ORACLES[name]) for name, geometry in problems.GEOMETRIES.items()}
 EXACT_DIAMETER = [name for name in CASES if name != "entropic_simplex"]
 
 

@@ -85,13 +85,10 @@ class L2Ball(Euclidean):
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         unit, _ = _largest_to_one(wide)
-        squared = _trees.vdot(unit, unit)
-        norm = jnp.sqrt(jnp.where(squared > 0, squared, 1))
-        radius = _trees.scalar("radius", self.radius, norm.dtype)
+        _, inverse_norm = _compare(unit, jnp.zeros((), _trees.wide_dtype(wide)))
+        reach = _trees.scalar("radius", self.radius, inverse_norm.dtype) * inverse_norm
         vertex = jax.tree.map(
-            lambda c, u: c - radius * (u / norm),
-            _trees.broadcast("center", self.center, wide),
-            unit,
+            lambda c, u: c - reach * u, _trees.broadcast("center", self.center, wide), unit
         )
         return _trees.cast_like(vertex, gradient)
 
