@@ -87,6 +87,28 @@ def largest(tree: Params, dtype: DTypeLike) -> Array:
     return jnp.max(jnp.stack(tops)) if tops else jnp.full((), -jnp.inf, dtype)
 
 
+def least(tree: Params, dtype: DTypeLike) -> Array:
+    """Return the smallest entry, +∞ where there is none, NaN where one is NaN."""
+    return -largest(jax.tree.map(jnp.negative, tree), dtype)
+
+
+def ravel(tree: Params) -> Array:
+    """Return the entries of all leaves, of one dtype, as one vector in tree order."""
+    leaves = jax.tree.leaves(tree)
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves]) if leaves else jnp.zeros(0)
+
+
+def unravel(vector: Array, like: Params) -> Params:
+    """Undo `ravel`."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = np.cumsum([size(leaf) for leaf in leaves])
+    parts = [
+        vector[end - size(leaf) : end].reshape(shape(leaf))
+        for leaf, end in zip(leaves, ends, strict=True)
+    ]
+    return jax.tree.unflatten(structure, parts)
+
+
 def vdot(a: Params, b: Params) -> Array:
     """Return the inner product ⟨a, b⟩ in the widest dtype of the two trees."""
     dtype = wide_dtype((a, b))

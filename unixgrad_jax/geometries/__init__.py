@@ -2,7 +2,55 @@
 
 from unixgrad_jax.geometries._balls import L1Ball, L2Ball
 from unixgrad_jax.geometries._base import Geometry
-from unixgrad_jax.geometries._box import Box
+from unixgrad_jax.geometries._box import Box, EntropicBox
+from unixgrad_jax.geometries._capped_simplex import CappedSimplex
+from unixgrad_jax.geometries._combinators import Batched, Product
+from unixgrad_jax.geometries._custom import FromProjection, Unconstrained
+from unixgrad_jax.geometries._entropic_l1_ball import EntropicL1Ball
+from unixgrad_jax.geometries._groups import GroupBall
+from unixgrad_jax.geometries._monotone import MonotoneBox
+from unixgrad_jax.geometries._penalized import Penalized
+from unixgrad_jax.geometries._penalties import (
+    ElasticNet,
+    GroupNorm,
+    L1Norm,
+    NuclearNorm,
+    Penalty,
+    SquaredL2Norm,
+)
+from unixgrad_jax.geometries._pnorm import PNormBall
+from unixgrad_jax.geometries._shifted_entropy import ShiftedEntropySimplex
 from unixgrad_jax.geometries._simplex import EntropicSimplex, Simplex
+from unixgrad_jax.geometries._spectrahedra import EntropicSpectrahedron, Spectrahedron
+from unixgrad_jax.geometries._spectral import NuclearBall, SpectralBall
 
-__all__ = ["Box", "EntropicSimplex", "Geometry", "L1Ball", "L2Ball", "Simplex"]
+__all__ = [
+    "Batched",
+    "Box",
+    "CappedSimplex",
+    "ElasticNet",
+    "EntropicBox",
+    "EntropicL1Ball",
+    "EntropicSimplex",
+    "EntropicSpectrahedron",
+    "FromProjection",
+    "Geometry",
+    "GroupBall",
+    "GroupNorm",
+    "L1Ball",
+    "L1Norm",
+    "L2Ball",
+    "MonotoneBox",
+    "NuclearBall",
+    "NuclearNorm",
+    "PNormBall",
+    "Penalized",
+    "Penalty",
+    "Product",
+    "ShiftedEntropySimplex",
+    "Simplex",
+    "Spectrahedron",
+    "SpectralBall",
+    "SquaredL2Norm",
+    "Unconstrained",
+]

@@ -8,7 +8,7 @@ from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import Euclidean, gradient_step, register, shape_from
+from unixgrad_jax.geometries._base import Euclidean, gradient_step, register, shape_from, zeros
 from unixgrad_jax.geometries._threshold import (
     below_largest,
     shrink_to_sum,
@@ -55,7 +55,7 @@ class L2Ball(Euclidean):
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
         radius = _trees.scalar("radius", self.radius, _trees.wide_dtype(wide))
-        unit, factor = _largest_to_one(self._from_center(wide))
+        unit, factor = largest_to_one(self._from_center(wide))
         outside, inverse_norm = _compare(unit, radius * factor)
         reach = jnp.where(outside, radius, 0) * inverse_norm
         return _trees.cast_like(self._pull_in(wide, outside, unit, reach), point)
@@ -80,11 +80,11 @@ class L2Ball(Euclidean):
         return _trees.vdot(gradient, gradient)
 
     def diameter(self, like: Params) -> Array:
-        return _euclidean_ball_diameter(self.radius, like, "L2Ball")
+        return euclidean_ball_diameter(self.radius, like, "L2Ball")
 
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
-        unit, _ = _largest_to_one(wide)
+        unit, _ = largest_to_one(wide)
         _, inverse_norm = _compare(unit, jnp.zeros((), _trees.wide_dtype(wide)))
         reach = _trees.scalar("radius", self.radius, inverse_norm.dtype) * inverse_norm
         vertex = jax.tree.map(
@@ -175,7 +175,7 @@ class L1Ball(Euclidean):
         return _trees.vdot(gradient, gradient)
 
     def diameter(self, like: Params) -> Array:
-        return _euclidean_ball_diameter(self.radius, like, "L1Ball")
+        return euclidean_ball_diameter(self.radius, like, "L1Ball")
 
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
@@ -189,10 +189,7 @@ class L1Ball(Euclidean):
         return _trees.cast_like(vertex, gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
-        like = shape_from(like, 0.0, "L1Ball")
-        return jax.tree.map(
-            lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like
-        )
+        return zeros(like, "L1Ball")
 
 
 def _compare(vector: Params, limit: Array) -> tuple[Array, Array]:
@@ -205,7 +202,7 @@ def _compare(vector: Params, limit: Array) -> tuple[Array, Array]:
     return outside, 1 / jnp.sqrt(jnp.where(outside, squared, 1))
 
 
-def _largest_to_one(vector: Params) -> tuple[Params, Array]:
+def largest_to_one(vector: Params) -> tuple[Params, Array]:
     """Return v/max|vᵢ|, 0 for v = 0, and the constant that v was multiplied by.
 
     Infinite entries give the limit direction: ±1 where v is infinite, 0 elsewhere.
@@ -222,7 +219,7 @@ def _largest_to_one(vector: Params) -> tuple[Params, Array]:
 
 
 def _l2_norm(vector: Params) -> Array:
-    unit, factor = _largest_to_one(vector)
+    unit, factor = largest_to_one(vector)
     squared = _trees.vdot(unit, unit)
     zero = squared == 0
     return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squared)) / factor)
@@ -232,7 +229,7 @@ def _l1_norm(vector: Params) -> Array:
     return _trees.total(jax.tree.map(jnp.abs, vector), _trees.wide_dtype(vector))
 
 
-def _euclidean_ball_diameter(radius: Scalar, like: Params, name: str) -> Array:
+def euclidean_ball_diameter(radius: Scalar, like: Params, name: str) -> Array:
     """Return √2·r: opposite points are 2r apart."""
     _validation.check_bounded(name, radius)
     dtype = _trees.wide_dtype(like)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
@@ -111,6 +112,55 @@ def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Para
     )
 
 
+def bring_near(point: Params, size: Array) -> Params:
+    """Return a point at most 2/ε² sizes away with the same projection onto a set of that size.
+
+    What is farther out is scaled down: entries that differ at all then still differ by far more
+    than the set is wide. Infinite entries count as the limit: their signs, and 0 elsewhere.
+    """
+    dtype = size.dtype
+    far = 2 / jnp.finfo(dtype).eps ** 2 * jnp.maximum(size, jnp.finfo(dtype).tiny)
+    top = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, point), dtype))
+    scale = jnp.where(top > far, far / top, 1)
+
+    def near(x: Array) -> Array:
+        return jnp.where(jnp.isinf(top), jnp.where(jnp.isinf(x), far * jnp.sign(x), 0), x * scale)
+
+    return jax.tree.map(near, point)
+
+
+def root(value: Array) -> Array:
+    """Return √v for a scalar v ≥ 0, with derivative 0 at 0."""
+    positive = value > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, value, 1)), value)
+
+
+def tangent_square(gradient: Gradient) -> Array:
+    """Return ‖g − mean(g)‖₂², the square of g on vectors whose entries sum to 0."""
+    wide = _trees.unify(gradient)
+    mean = _trees.total(wide, _trees.wide_dtype(wide)) / max(_trees.size(wide), 1)
+    centered = jax.tree.map(lambda g: g - mean, wide)
+    return _trees.vdot(centered, centered)
+
+
+def equal_shares(name: str, total: Scalar, like: Params) -> Params:
+    """Return params shaped like `like` with s/n in all entries."""
+    share = _trees.scalar(name, total, _trees.wide_dtype(like)) / max(_trees.size(like), 1)
+    return jax.tree.map(
+        lambda leaf: jnp.full(_trees.shape(leaf), share, _trees.float_dtype(leaf)), like
+    )
+
+
+def zeros(like: Params | None, name: str) -> Params:
+    """Return the origin, shaped like `like`.
+
+    Raises:
+        ValueError: if `like` is None.
+    """
+    like = shape_from(like, 0.0, name)
+    return jax.tree.map(lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like)
+
+
 def shape_from(like: Params | None, own: Params, name: str) -> Params:
     """Return `like`, or the geometry's own arrays where they determine the shape of a point.
 
@@ -127,8 +177,6 @@ def shape_from(like: Params | None, own: Params, name: str) -> Params:
     return own
 
 
-GeometryClass = TypeVar("GeometryClass", bound=type[Geometry])
-
 COMPILED = (
     "to_mirror",
     "step",
@@ -141,19 +189,34 @@ COMPILED = (
 )
 """The methods that `register` compiles; the others check concrete values."""
 
+GeometryClass = TypeVar("GeometryClass", bound=type[Geometry])
+AnyClass = TypeVar("AnyClass", bound=type)
+
 
 @dataclass_transform(frozen_default=True)
 def register(cls: GeometryClass) -> GeometryClass:
-    """Make a class a frozen dataclass and a pytree, its fields the leaves, its methods compiled.
+    """Make a geometry class frozen data, as `frozen_data`, with compiled methods.
 
     Compiled methods cost one dispatch where they are called outside `jax.jit`, and leave no trace
     inside: they are inlined.
+    """
+    cls = frozen_data(cls)
+    for name in COMPILED:
+        setattr(cls, name, jax.jit(getattr(cls, name), inline=True))
+    return cls
+
+
+@dataclass_transform(frozen_default=True)
+def frozen_data(cls: AnyClass) -> AnyClass:
+    """Make a class a frozen dataclass and a pytree, its fields the leaves.
 
     Fields declared with `metadata={"static": True}` become part of the tree structure. Rebuilding
     the object from its leaves skips `__post_init__`: leaves may be tracers, cotangents or axis
-    numbers there, which no check of a radius should see.
+    numbers there, which no check of a radius should see. A class may write its own `__init__`,
+    where an argument has the name of a method of the protocol.
     """
-    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    own_init = "__init__" in vars(cls)
+    cls = dataclasses.dataclass(frozen=True, eq=False, init=not own_init)(cls)
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     data = [field.name for field in fields if not field.metadata.get("static", False)]
     static = [field.name for field in fields if field.metadata.get("static", False)]
@@ -169,6 +232,4 @@ def register(cls: GeometryClass) -> GeometryClass:
         return geometry
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
-    for name in COMPILED:
-        setattr(cls, name, jax.jit(getattr(cls, name), inline=True))
     return cls

@@ -9,10 +9,13 @@ from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     ConvexSet,
     Euclidean,
+    equal_shares,
     gradient_step,
     register,
     shape_from,
+    tangent_square,
 )
+from unixgrad_jax.geometries._softmax import above_least, half_range, log_softmax, softmax
 from unixgrad_jax.geometries._threshold import (
     below_largest,
     shrink_to_sum,
@@ -31,7 +34,7 @@ class SimplexSet(ConvexSet):
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         dtype = _trees.wide_dtype(wide)
-        least = _least(wide)
+        least = _trees.least(wide, dtype)
         ties = _trees.count(jax.tree.map(lambda g: g == least, wide), dtype)
         share = _trees.scalar("total", self.total, dtype) / jnp.maximum(ties, 1)
         vertex = jax.tree.map(
@@ -41,15 +44,7 @@ class SimplexSet(ConvexSet):
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, 0.0, type(self).__name__)
-        share = _trees.scalar("total", self.total, _trees.wide_dtype(like)) / max(
-            _trees.size(like), 1
-        )
-        return jax.tree.map(
-            lambda leaf: jnp.broadcast_to(share, _trees.shape(leaf)).astype(
-                _trees.float_dtype(leaf)
-            ),
-            like,
-        )
+        return equal_shares("total", self.total, like)
 
     def violation(self, point: Params) -> Array:
         wide = _trees.unify(point)
@@ -57,7 +52,7 @@ class SimplexSet(ConvexSet):
         if not _trees.size(wide):
             return jnp.zeros((), dtype)
         missing = jnp.abs(_trees.total(wide, dtype) - _trees.scalar("total", self.total, dtype))
-        return jnp.maximum(missing, -_least(wide))
+        return jnp.maximum(missing, -_trees.least(wide, dtype))
 
 
 @register
@@ -80,7 +75,7 @@ class Simplex(SimplexSet, Euclidean):
     total: Scalar = 1.0
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        moved = gradient_step(mirror, _above_least(gradient), step_size)
+        moved = gradient_step(mirror, above_least(gradient), step_size)
         target = _trees.scalar("total", self.total, _trees.wide_dtype(moved))
         support = jax.tree.map(lambda y: y > 0, mirror)
         start = jnp.maximum(threshold_if_active(moved, support, target), -target)
@@ -92,10 +87,7 @@ class Simplex(SimplexSet, Euclidean):
         return _trees.cast_like(shrink_to_sum(below_largest(wide), target, -target), point)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
-        wide = _trees.unify(gradient)
-        mean = _trees.total(wide, _trees.wide_dtype(wide)) / max(_trees.size(wide), 1)
-        centered = jax.tree.map(lambda g: g - mean, wide)
-        return _trees.vdot(centered, centered)
+        return tangent_square(gradient)
 
     def diameter(self, like: Params) -> Array:
         return _trees.scalar("total", self.total, _trees.wide_dtype(like))
@@ -140,17 +132,13 @@ class EntropicSimplex(SimplexSet):
         size = _trees.scalar("step_size", step_size, dtype) / _trees.scalar(
             "total", self.total, dtype
         )
-        moved = gradient_step(mirror, _above_least(gradient), size)
-        top, sum_of_exponentials = _log_partition(moved)
-        log_partition = jnp.log(sum_of_exponentials)
-        normalized = jax.tree.map(lambda v: v - top - log_partition, moved)
-        return _trees.cast_like(normalized, mirror)
+        moved = gradient_step(mirror, above_least(gradient), size)
+        return _trees.cast_like(log_softmax(moved), mirror)
 
     def to_point(self, mirror: Mirror) -> Params:
         wide = _trees.unify(mirror)
-        top, sum_of_exponentials = _log_partition(wide)
-        scale = _trees.scalar("total", self.total, _trees.wide_dtype(wide)) / sum_of_exponentials
-        return _trees.cast_like(jax.tree.map(lambda v: scale * jnp.exp(v - top), wide), mirror)
+        target = _trees.scalar("total", self.total, _trees.wide_dtype(wide))
+        return _trees.cast_like(softmax(wide, target), mirror)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
@@ -167,30 +155,9 @@ class EntropicSimplex(SimplexSet):
         return _trees.cast_like(jax.tree.map(lambda x: shrink * x, lifted), point)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
-        wide = _trees.unify(gradient)
-        if not _trees.size(wide):
-            return jnp.zeros((), _trees.wide_dtype(wide))
-        return ((_trees.largest(wide, _trees.wide_dtype(wide)) - _least(wide)) / 2) ** 2
+        return half_range(gradient) ** 2
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)
         entries = jnp.asarray(max(_trees.size(like), 1), dtype)
         return _trees.scalar("total", self.total, dtype) * jnp.sqrt(jnp.log(entries))
-
-
-def _least(tree: Params) -> Array:
-    return -_trees.largest(jax.tree.map(jnp.negative, tree), _trees.wide_dtype(tree))
-
-
-def _above_least(gradient: Gradient) -> Gradient:
-    """Return g − min g: the same functional on the simplex, without what all entries share."""
-    wide = _trees.unify(gradient)
-    least = lax.stop_gradient(_least(wide))
-    return jax.tree.map(lambda g: g - least, wide)
-
-
-def _log_partition(logits: Params) -> tuple[Array, Array]:
-    """Return (m, Σ exp(vᵢ − m)) with m = max vᵢ."""
-    dtype = _trees.wide_dtype(logits)
-    top = lax.stop_gradient(_trees.largest(logits, dtype))
-    return top, _trees.total(jax.tree.map(lambda v: jnp.exp(v - top), logits), dtype)

@@ -1,4 +1,6 @@
-"""The threshold that all simplex-like projections share, found without sorting."""
+"""The thresholds that all simplex-like projections share, found without sorting."""
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -76,3 +78,86 @@ def _newton_from_below(values: Params, target: Array, start: Array) -> Array:
 def _active_count(inactive: Params, dtype: jnp.dtype) -> Array:
     """Return the number of active entries, at least 1."""
     return jnp.maximum(_trees.count(jax.tree.map(jnp.logical_not, inactive), dtype), 1)
+
+
+def clip_to_sum(values: Params, target: Array, cap: Array, start: Array) -> Params:
+    """Return clip(vᵢ − τ, 0, c), with τ such that the entries of the whole tree sum to `target`.
+
+    As in `shrink_to_sum`, the last Newton step is applied to the result.
+
+    Args:
+        values: a tree whose leaves all have one dtype, at least float32; a NaN makes entries NaN.
+        target: s, a scalar in [0, n·c].
+        cap: c ≥ 0, a scalar.
+        start: a guess of τ.
+    """
+    dtype = target.dtype
+    threshold = capped_threshold(*lax.stop_gradient((values, target, cap, start)))
+    above = jax.tree.map(lambda v: v - threshold, values)
+    inner = jax.tree.map(lambda v: (v > 0) & (v < cap), above)
+    clipped = jax.tree.map(lambda v: _clip(v, cap), above)
+    inner_count = jnp.maximum(_trees.count(inner, dtype), 1)
+    correction = (_trees.total(clipped, dtype) - target) / inner_count
+    return jax.tree.map(lambda v, on: jnp.where(on, _clip(v - correction, cap), v), clipped, inner)
+
+
+def capped_threshold(values: Params, target: Array, cap: Array, start: Array) -> Array:
+    """Return a τ at which Σ clip(vᵢ − τ, 0, c) is s, to rounding."""
+    dtype = target.dtype
+
+    def excess(threshold: Array) -> tuple[Array, Array]:
+        above = jax.tree.map(lambda v: v - threshold, values)
+        inner = jax.tree.map(lambda v: (v > 0) & (v < cap), above)
+        clipped = jax.tree.map(lambda v: jnp.clip(v, 0, cap), above)
+        return _trees.total(clipped, dtype) - target, _trees.count(inner, dtype)
+
+    finite = jax.tree.map(lambda v: jnp.where(jnp.isfinite(v), v, start), values)
+    low = _trees.least(finite, dtype) - cap
+    high = _trees.largest(finite, dtype)
+    return root_of_decreasing(excess, low, high, start, 2 * jnp.finfo(dtype).eps * target)
+
+
+def _clip(value: Array, cap: Array) -> Array:
+    """Return clip(v, 0, c), which is c itself where v exceeds it, NaN where v is NaN."""
+    return jnp.where(value >= cap, cap, jnp.where(value <= 0, 0, value))
+
+
+def root_of_decreasing(
+    evaluate: Callable[[Array], tuple[Array, Array]],
+    low: Array,
+    high: Array,
+    start: Array,
+    tolerance: Array,
+) -> Array:
+    """Return the roots of decreasing, piecewise linear functions, one an entry.
+
+    Newton's method inside a bracket, every third step a bisection: from the right piece on it is
+    exact, and no sequence of pieces takes more steps than three bisections of the bracket do.
+
+    Args:
+        evaluate: maps points to values and to the sizes of the slopes, all of one shape.
+        low: lower ends of the brackets, where the values are ≥ 0.
+        high: upper ends, where they are ≤ 0.
+        start: the first guesses; those outside their bracket are replaced by its middle.
+        tolerance: the size of a value that counts as 0.
+    """
+
+    def unfinished(carry: tuple[Array, ...]) -> Array:
+        return jnp.any(~carry[3])
+
+    def refine(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, point, finished, turn = carry
+        value, slope = evaluate(point)
+        low = jnp.where(value > 0, point, low)
+        high = jnp.where(value < 0, point, high)
+        newton = point + value / jnp.maximum(slope, 1)
+        middle = low / 2 + high / 2
+        usable = (slope > 0) & (low < newton) & (newton < high) & (turn % 3 < 2)
+        refined = jnp.where(usable, newton, middle)
+        finished |= (jnp.abs(value) <= tolerance) | (refined == point) | ~(low < high)
+        return low, high, jnp.where(finished, point, refined), finished, turn + 1
+
+    point = jnp.where((low <= start) & (start <= high), start, low / 2 + high / 2)
+    finished = jnp.isnan(low) | jnp.isnan(high)
+    carry = (low, high, point, finished, jnp.zeros((), jnp.int32))
+    return lax.while_loop(unfinished, refine, carry)[2]
