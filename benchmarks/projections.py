@@ -1,27 +1,104 @@
-"""Projections onto the simplex and the ℓ1 ball against optax.projections, float32.
+"""Projections against those of optax and jaxopt, one row a peer, float32.
 
-Run: python benchmarks/projections.py [--output FILE.json]
+Run: python benchmarks/projections.py [--sets NAME ...] [--output FILE.json]
+
+Vectors from 100 to 1,000,000 entries, square matrices to 512×512, and 10,000 simplices at once.
 """
 
 import argparse
 import pathlib
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from _timing import show, side_by_side
 
 import unixgrad_jax as ux
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # jaxopt says on import that it is no longer maintained
+    import jaxopt
+    from jaxopt import isotonic
+
 SIZES = [100, 1_000, 10_000, 100_000, 1_000_000]
-PAIRS = {
-    "simplex": (ux.Simplex(1.0).project, optax.projections.projection_simplex),
-    "l1 ball": (ux.L1Ball(1.0).project, optax.projections.projection_l1_ball),
+SIDES = [16, 64, 128, 256, 512]
+CAP = 0.01
+Function = Callable[[jax.Array], Any]
+
+
+def box_section(x: jax.Array) -> jax.Array:
+    bounds = (jnp.zeros_like(x), jnp.full_like(x, 2 * CAP), jnp.ones_like(x), x.size * CAP)
+    return jaxopt.projection.projection_box_section(x, bounds)
+
+
+def capped_simplex(x: jax.Array) -> jax.Array:
+    return ux.CappedSimplex(total=x.size * CAP, cap=2 * CAP).project(x)
+
+
+def doubly_stochastic(similarity: jax.Array) -> jax.Array:
+    """Return the plan nearest to exp(similarity) in the Kullback-Leibler divergence."""
+    birkhoff = ux.Birkhoff()
+    mirror = jnp.zeros_like(similarity)
+    return birkhoff.to_point(birkhoff.step(mirror, -similarity, similarity.shape[0]))
+
+
+VECTORS: dict[str, tuple[Function, dict[str, Function]]] = {
+    "simplex": (
+        ux.Simplex().project,
+        {
+            "optax": optax.projections.projection_simplex,
+            "jaxopt": jaxopt.projection.projection_simplex,
+        },
+    ),
+    "l1 ball": (
+        ux.L1Ball().project,
+        {
+            "optax": optax.projections.projection_l1_ball,
+            "jaxopt": jaxopt.projection.projection_l1_ball,
+        },
+    ),
+    "l2 ball": (
+        ux.L2Ball().project,
+        {
+            "optax": optax.projections.projection_l2_ball,
+            "jaxopt": jaxopt.projection.projection_l2_ball,
+        },
+    ),
+    "box": (
+        ux.Box(-0.5, 0.5).project,
+        {
+            "optax": lambda x: optax.projections.projection_box(x, -0.5, 0.5),
+            "jaxopt": lambda x: jaxopt.projection.projection_box(x, (-0.5, 0.5)),
+        },
+    ),
+    "non-negative": (
+        ux.Box(0.0, np.inf).project,
+        {
+            "optax": optax.projections.projection_non_negative,
+            "jaxopt": jaxopt.projection.projection_non_negative,
+        },
+    ),
+    "capped simplex": (capped_simplex, {"jaxopt": box_section}),
+    "monotone": (
+        ux.MonotoneBox(-1.0, 1.0).project,
+        {"jaxopt": lambda x: jnp.clip(isotonic.isotonic_l2_pav(x, increasing=True), -1, 1)},
+    ),
 }
+MATRICES: dict[str, tuple[Function, dict[str, Function]]] = {
+    "l2 ball of matrices": VECTORS["l2 ball"],
+    "Birkhoff (entropic)": (
+        doubly_stochastic,
+        {"jaxopt": jaxopt.projection.kl_projection_birkhoff},
+    ),
+}
+BATCH = (10_000, 50)
 
 
-def inputs(kind: str, size: int) -> jax.Array:
+def vector(kind: str, size: int) -> jax.Array:
     """Return a vector far from the set, with few active entries; near it, with many; or in it."""
     noise = jax.random.normal(jax.random.key(0), (size,))
     if kind == "member":
@@ -29,37 +106,54 @@ def inputs(kind: str, size: int) -> jax.Array:
     return noise if kind == "far" else (1 + noise / 3) * 2 / size
 
 
-def measure(name: str, kind: str, size: int) -> dict[str, Any]:
-    ours, peer = (jax.jit(function) for function in PAIRS[name])
-    point = inputs(kind, size)
-    error = float(jnp.abs(ours(point) - peer(point)).max())
-    calls = max(1, 20_000 // size)
-    own, other, ratio = side_by_side(ours, peer, point, repeats=7, calls=calls)
-    return {
-        "set": name,
-        "input": kind,
-        "n": size,
-        "ours µs": own * 1e6,
-        "optax µs": other * 1e6,
-        "ours/optax": ratio,
-        "times faster": 1 / ratio,
-        "difference": f"{error:.1e}",
-    }
+def measure(
+    name: str, kind: str, point: jax.Array, ours: Function, peers: dict[str, Function]
+) -> Iterator[dict[str, Any]]:
+    compiled = jax.jit(ours)
+    for peer, function in peers.items():
+        theirs = jax.jit(function)
+        error = float(jnp.abs(compiled(point) - theirs(point)).max())
+        calls = max(1, 20_000 // point.size)
+        own, other, ratio = side_by_side(compiled, theirs, point, repeats=7, calls=calls)
+        yield {
+            "set": name,
+            "input": kind,
+            "shape": "x".join(map(str, point.shape)),
+            "ours µs": own * 1e6,
+            "peer": peer,
+            "peer µs": other * 1e6,
+            "ours/peer": ratio,
+            "times faster": 1 / ratio,
+            "difference": f"{error:.1e}",
+        }
+
+
+def rows(chosen: list[str]) -> Iterator[dict[str, Any]]:
+    for name, (ours, peers) in VECTORS.items():
+        for kind in ("far", "near", "member"):
+            for size in SIZES if name in chosen else []:
+                yield from measure(name, kind, vector(kind, size), ours, peers)
+    for name, (ours, peers) in MATRICES.items():
+        for side in SIDES if name in chosen else []:
+            point = jax.random.normal(jax.random.key(0), (side, side))
+            yield from measure(name, "far", point, ours, peers)
+    if "batch of simplices" in chosen:
+        ours, peers = VECTORS["simplex"]
+        batched = {peer: jax.vmap(function) for peer, function in peers.items()}
+        point = jax.random.normal(jax.random.key(0), BATCH)
+        rows_of = ux.Batched(ux.Simplex()).project
+        yield from measure("batch of simplices", "far", point, rows_of, batched)
+        near = (1 + point / 3) * 2 / BATCH[1]
+        yield from measure("batch of simplices", "near", near, rows_of, batched)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    names = [*VECTORS, *MATRICES, "batch of simplices"]
+    parser.add_argument("--sets", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--output", type=pathlib.Path, help="also write the table as JSON")
-    output = parser.parse_args().output
-    show(
-        [
-            measure(name, kind, n)
-            for name in PAIRS
-            for kind in ("far", "near", "member")
-            for n in SIZES
-        ],
-        output,
-    )
+    arguments = parser.parse_args()
+    show(list(rows(arguments.sets)), arguments.output)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from unixgrad_jax._minibatches import minibatches
 from unixgrad_jax._solve import Run, solve
 from unixgrad_jax.geometries import (
     Batched,
+    Birkhoff,
     Box,
     CappedSimplex,
     ElasticNet,
@@ -34,6 +35,7 @@ from unixgrad_jax.geometries import (
     Spectrahedron,
     SpectralBall,
     SquaredL2Norm,
+    TransportPolytope,
     Unconstrained,
 )
 from unixgrad_jax.methods import UniXGradState, unixgrad
@@ -42,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batched",
+    "Birkhoff",
     "Box",
     "CappedSimplex",
     "ElasticNet",
@@ -70,6 +73,7 @@ __all__ = [
     "SpectralBall",
     "SquaredL2Norm",
     "StepInfo",
+    "TransportPolytope",
     "Unconstrained",
     "UniXGradState",
     "datasets",

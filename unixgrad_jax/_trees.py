@@ -79,7 +79,7 @@ def count(mask: Params, dtype: DTypeLike) -> Array:
 
 
 def largest(tree: Params, dtype: DTypeLike) -> Array:
-    """Return the largest entry, −∞ where there is none, NaN where one is NaN.
+    """Return the largest entry, −∞ where there is none; see `keep_nan`.
 
     The standard reduction: XLA runs no other one across the devices of a sharded array.
     """
@@ -88,8 +88,17 @@ def largest(tree: Params, dtype: DTypeLike) -> Array:
 
 
 def least(tree: Params, dtype: DTypeLike) -> Array:
-    """Return the smallest entry, +∞ where there is none, NaN where one is NaN."""
+    """Return the smallest entry, +∞ where there is none; see `keep_nan`."""
     return -largest(jax.tree.map(jnp.negative, tree), dtype)
+
+
+def keep_nan(extreme: Array, tree: Params) -> Array:
+    """Return the value, or NaN where an entry of the tree is NaN.
+
+    On CPU, XLA's maximum of some thousand entries and more ignores NaNs (jaxlib 0.10).
+    """
+    lost = [jnp.any(jnp.isnan(leaf)) for leaf in jax.tree.leaves(tree)]
+    return jnp.where(jnp.any(jnp.stack(lost)), jnp.nan, extreme) if lost else extreme
 
 
 def ravel(tree: Params) -> Array:

@@ -49,6 +49,7 @@ class Case:
         center: the default start, where it is not the least point of R.
         leaves: whether a point may be split over the leaves of a tree, as one vector.
         unbounded: whether linear functions have no minimum on K.
+        attained: whether D is the range of R, and not just a bound of it.
         parts: splits a flat point into params with a structure of its own.
     """
 
@@ -69,6 +70,7 @@ class Case:
     center: Vector | None = None
     leaves: bool = True
     unbounded: bool = False
+    attained: bool = True
     parts: Callable[[Any], Any] | None = None
 
     @property
@@ -108,12 +110,17 @@ def symmetric_in(x: Any, n: int, trace: float) -> list:
     return [X == S, cp.trace(S) == trace]
 
 
+def plans(x: Any, rows: Vector, columns: Vector) -> list:
+    X = matrix(x, (rows.size, columns.size))
+    return [x >= 0, cp.sum(X, axis=1) == rows, cp.sum(X, axis=0) == columns]
+
+
 def diagonal(*values: float) -> Vector:
     return np.diag(values).ravel()
 
 
 N = 9
-ROWS, COLUMNS = np.array([0.5, 1.0, 1.5]), np.array([0.8, 0.7, 0.9, 0.6])
+ROWS, COLUMNS = np.array([0.5, 1.0, 1.5], "f"), np.array([0.75, 0.625, 1.0, 0.625], "f")
 CENTER = np.full(N, 1.5 / N)
 ONES = np.ones(N)
 
@@ -253,6 +260,23 @@ ENTROPIC = {
         mirror_map=lambda x: sets.p_norm_map(x, 1.4), norm=lambda v: sets.lp(v, 1.4),
         divergence=lambda x, y: cp.square(cp.pnorm(x, 1.4)) / 0.8
         - sets.lp(y, 1.4) ** 0.6 / 0.4 * (np.sign(y) * np.abs(y) ** 0.4) @ x,
+    ),
+    "TransportPolytope": Case(
+        ux.TransportPolytope(ROWS, COLUMNS), lambda r, n: sets.transport(r, n, ROWS, COLUMNS),
+        lambda x: plans(x, ROWS, COLUMNS),
+        1.5, lambda k: ux.TransportPolytope(ROWS * k, COLUMNS * k), None, shape=(3, 4),
+        mirror_map=lambda x: sets.entropy(x, 3.0), norm=l1, slope=lambda m: 3.0 * m,
+        divergence=lambda x, y: 3.0 * cp.sum(cp.kl_div(x, y)),
+        inner=np.outer(ROWS, COLUMNS).ravel() / 3.0, normal=np.ones(12), leaves=False,
+        attained=False,
+    ),
+    "Birkhoff": Case(
+        ux.Birkhoff(), lambda r, n: sets.transport(r, n, np.ones(3), np.ones(3)),
+        lambda x: plans(x, np.ones(3), np.ones(3)),
+        1.0, lambda k: ux.Birkhoff(), None, shape=(3, 3),
+        mirror_map=lambda x: sets.entropy(x, 3.0), norm=l1, slope=lambda m: 3.0 * m,
+        divergence=lambda x, y: 3.0 * cp.sum(cp.kl_div(x, y)),
+        inner=np.full(9, 1 / 3), normal=np.ones(9), leaves=False,
     ),
 }  # fmt: skip
 

@@ -3,17 +3,47 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import unixgrad_jax as ux
 from tests import oracle
 
-SIMPLICES = [ux.Simplex(), ux.EntropicSimplex()]
-ALL = [ux.L2Ball(), ux.Box(-1.0, 1.0), ux.Simplex(), ux.L1Ball(), ux.EntropicSimplex()]
+SIMPLICES = [
+    ux.Simplex(),
+    ux.EntropicSimplex(),
+    ux.ShiftedEntropySimplex(),
+    ux.CappedSimplex(total=1.0, cap=0.9),
+]
+BALLS = [
+    ux.L2Ball(),
+    ux.L1Ball(),
+    ux.GroupBall(axis=None),
+    ux.PNormBall(),
+    ux.EntropicL1Ball(),
+]
+BOXES = [ux.Box(-1.0, 1.0), ux.EntropicBox(-1.0, 1.0), ux.MonotoneBox(-1.0, 1.0)]
+BOUNDED = [*BALLS, *BOXES, *SIMPLICES[:3], ux.CappedSimplex()]
+ORTHANT = ux.FromProjection(optax.projections.projection_non_negative, 1.0)
+PENALIZED = [
+    ux.Penalized(ux.Box(-1.0, 1.0), ux.ElasticNet()),
+    ux.Penalized(ux.L2Ball(), ux.L1Norm()),
+    ux.Penalized(ux.Simplex(), ux.SquaredL2Norm()),
+    ux.Penalized(ux.L2Ball(), ux.GroupNorm(axis=None)),
+]
+ALL = [*BOUNDED, *PENALIZED, ux.Unconstrained(1.0), ORTHANT]
+MATRICES = [
+    ux.NuclearBall(),
+    ux.SpectralBall(),
+    ux.Spectrahedron(),
+    ux.EntropicSpectrahedron(),
+    ux.Penalized(ux.L2Ball(), ux.NuclearNorm()),
+]
 
 
-def name(geometry: ux.Geometry) -> str:
-    return type(geometry).__name__
+def name(geometry: object) -> str | None:
+    """Return the geometry as text without addresses, for the names of tests."""
+    return repr(geometry).partition(" at 0x")[0] if isinstance(geometry, ux.Geometry) else None
 
 
 def test_simplex_keeps_a_difference_of_8_on_top_of_1e8() -> None:
@@ -39,9 +69,112 @@ def test_simplices_share_equally_between_four_entries_of_1e38(geometry: ux.Geome
     np.testing.assert_allclose(geometry.project(point), np.full(4, 0.25), rtol=1e-6)
 
 
-def test_l1_ball_shares_equally_between_four_entries_of_1e38() -> None:
-    point = jnp.array([1e38, -1e38, 1e38, -1e38], jnp.float32)
-    np.testing.assert_allclose(ux.L1Ball().project(point), [0.25, -0.25, 0.25, -0.25], rtol=1e-6)
+@pytest.mark.parametrize("geometry", BALLS, ids=name)
+def test_balls_share_equally_between_four_entries_of_1e38(geometry: ux.Geometry) -> None:
+    signs = jnp.array([1.0, -1.0, 1.0, -1.0], jnp.float32)
+    shares = geometry.project(1e38 * signs)
+    np.testing.assert_allclose(shares, geometry.project(100 * signs), rtol=1e-6)
+    assert float(geometry.violation(shares)) <= 1e-6
+
+
+def test_group_ball_shares_equally_between_two_groups_of_1e38() -> None:
+    point = jnp.array([[6e37, 8e37], [-1e38, 0.0], [1e37, 1e37]], jnp.float32)
+    np.testing.assert_allclose(
+        ux.GroupBall().project(point), [[0.3, 0.4], [-0.5, 0], [0, 0]], rtol=1e-6
+    )
+
+
+def test_spectral_sets_share_equally_between_entries_of_1e30() -> None:
+    point = 1e30 * jnp.eye(4, dtype=jnp.float32)
+    for geometry, share in [
+        (ux.NuclearBall(), 0.25),
+        (ux.Spectrahedron(), 0.25),
+        (ux.SpectralBall(), 1),
+    ]:
+        np.testing.assert_allclose(geometry.project(point), share * np.eye(4), rtol=1e-5)
+
+
+@pytest.mark.parametrize("matrix", [np.eye(3), np.diag([1.0, 1.0, -1.0])[[2, 0, 1]]])
+@pytest.mark.usefixtures("x64")
+def test_nuclear_ball_has_its_derivative_at_repeated_singular_values(matrix: np.ndarray) -> None:
+    """Where all σ are 1, the derivative takes ⅓ of the trace away and halves what is not even."""
+    jacobian = jax.jacrev(ux.NuclearBall().project)(jnp.asarray(matrix))
+    change = np.random.default_rng(0).normal(size=(3, 3))
+    inner = matrix.T @ change
+    expected = matrix @ (
+        (inner + inner.T) / 2 - np.trace(inner) / 3 * np.eye(3) + (inner - inner.T) / 2 / 3
+    )
+    np.testing.assert_allclose(np.einsum("ijkl,kl->ij", jacobian, change), expected, atol=1e-12)
+    assert jnp.all(jnp.isfinite(jacobian))
+
+
+def test_nuclear_ball_at_the_identity_in_float32() -> None:
+    jacobian = jax.jacfwd(ux.NuclearBall().project)(jnp.eye(3, dtype=jnp.float32))
+    np.testing.assert_allclose(jacobian[0, 0, 0, 0], 2 / 3, rtol=1e-5)
+    np.testing.assert_allclose(jacobian[0, 0, 1, 1], -1 / 3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("geometry", MATRICES, ids=name)
+@pytest.mark.parametrize("point", [np.zeros((3, 3)), np.eye(3), np.ones((3, 3)), -np.eye(3)])
+def test_matrix_sets_have_finite_derivatives_at_repeated_values(
+    geometry: ux.Geometry, point: np.ndarray, dtype: np.dtype
+) -> None:
+    matrix = jnp.asarray(point, dtype)
+    mirror = geometry.to_mirror(geometry.interior_point(matrix))
+    for function in [
+        geometry.project,
+        geometry.minimize_linear,
+        lambda g: geometry.to_point(geometry.step(mirror, g, 1.0)),
+        geometry.violation,
+        geometry.squared_dual_norm,
+        geometry.penalty,
+    ]:
+        for transform in (jax.jacrev, jax.jacfwd):
+            assert jnp.all(jnp.isfinite(transform(function)(matrix)))
+
+
+def test_monotone_box_survives_an_outlier_at_the_end() -> None:
+    """The case that makes pool-adjacent-violators merge backwards one block at a time."""
+    point = jnp.append(jnp.arange(1000.0), -499_500.0)
+    projected = ux.MonotoneBox(-10.0, 10.0).project(point)
+    np.testing.assert_allclose(projected, np.zeros(1001), atol=1e-2)
+
+
+def test_capped_simplex_keeps_the_digits_of_the_anchor_under_a_huge_common_gradient() -> None:
+    anchor = jnp.array([0.2, 0.3, 0.5, 0.0, 0.6], jnp.float32)
+    gradient = jnp.array([3.0, 3.0, 3.0, 4.0, -4.0], jnp.float32)
+    stepped = ux.CappedSimplex(1.6, 0.6).step(anchor, gradient, 1e7)
+    np.testing.assert_allclose(stepped, anchor, rtol=1e-6)
+
+
+def test_group_ball_keeps_the_digits_of_the_anchor_under_a_huge_common_gradient() -> None:
+    anchor = jnp.array([[0.25, 0.0], [0.0, -0.25], [0.3, 0.4]], jnp.float32)
+    norms = jnp.linalg.norm(anchor, axis=1, keepdims=True)
+    stepped = ux.GroupBall().step(anchor, -4.0 * anchor / norms, 1e6)
+    np.testing.assert_allclose(stepped, anchor, rtol=1e-5, atol=1e-7)
+
+
+def test_entropic_spectrahedron_keeps_its_digits_under_a_huge_gradient() -> None:
+    """Two eigenvalues that share, and one that a gradient of 1e6 has sent away."""
+    geometry = ux.EntropicSpectrahedron()
+    mirror = geometry.to_mirror(jnp.diag(jnp.array([0.6, 0.3, 0.1], jnp.float32)))
+    mirror = geometry.step(mirror, jnp.diag(jnp.array([0.0, 0.0, 1e6], jnp.float32)), 1.0)
+    mirror = geometry.step(mirror, jnp.zeros((3, 3), jnp.float32), 1.0)
+    expected = np.diag([2 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(geometry.to_point(mirror), expected, atol=1e-5)
+
+
+def test_entropic_l1_ball_keeps_its_digits_under_long_runs() -> None:
+    """Weights that share the largest gradient keep their ratio however far they have gone."""
+    geometry = ux.EntropicL1Ball()
+    mirror = geometry.to_mirror(jnp.array([0.5, -0.25, 0.0], jnp.float32))
+    for _ in range(50):
+        mirror = geometry.step(mirror, jnp.array([-2.0, 2.0, 1.0], jnp.float32), 1e5)
+    x = np.asarray(geometry.to_point(mirror))
+    first = np.asarray(geometry.to_mirror(jnp.array([0.5, -0.25, 0.0], jnp.float32))[0])
+    last = np.asarray(geometry.to_mirror(jnp.array([-0.5, 0.25, 0.0], jnp.float32))[0])
+    ratio = np.exp(first[0] - last[1])
+    np.testing.assert_allclose(x, [ratio / (1 + ratio), -1 / (1 + ratio), 0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-36, 1e-30, 1e-20, 1.0, 1e20, 1e30, 1e38])
@@ -73,7 +206,7 @@ def test_l2_ball_does_not_overflow_in_float16() -> None:
 @pytest.mark.parametrize("half", [jnp.bfloat16, jnp.float16])
 def test_simplices_keep_half_precision_and_its_sum(geometry: ux.Geometry, half: type) -> None:
     point = jax.random.normal(jax.random.key(0), (1000,)).astype(half)
-    projected = geometry.project(point / 100 if isinstance(geometry, ux.Simplex) else point)
+    projected = geometry.project(point if isinstance(geometry, ux.EntropicSimplex) else point / 100)
     assert projected.dtype == half
     assert abs(np.asarray(projected, np.float64).sum() - 1) <= float(jnp.finfo(half).eps)
 
@@ -85,28 +218,48 @@ def test_l1_ball_keeps_bfloat16_and_its_norm() -> None:
     assert abs(np.abs(np.asarray(projected, np.float64)).sum() - 1) <= 2**-7
 
 
-@pytest.mark.parametrize("geometry", ALL, ids=name)
+@pytest.mark.parametrize("geometry", BOUNDED, ids=name)
 def test_single_entries_and_empty_leaves(geometry: ux.Geometry) -> None:
     one = geometry.project(jnp.array([7.0]))
-    np.testing.assert_array_equal(one, [1.0])
+    np.testing.assert_allclose(one, [1.0], rtol=1e-6)
     tree = {"empty": jnp.zeros((0, 3)), "one": jnp.array(7.0), "none": None}
     projected = geometry.project(tree)
     assert projected["empty"].shape == (0, 3)
     assert projected["none"] is None
-    np.testing.assert_array_equal(projected["one"], 1.0)
+    np.testing.assert_allclose(projected["one"], 1.0, rtol=1e-6)
     mirror = geometry.to_mirror(projected)
-    np.testing.assert_array_equal(
-        geometry.to_point(geometry.step(mirror, jax.tree.map(jnp.ones_like, tree), 0.0))["one"], 1.0
-    )
+    stepped = geometry.to_point(geometry.step(mirror, jax.tree.map(jnp.ones_like, tree), 0.0))
+    np.testing.assert_allclose(stepped["one"], 1.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("geometry", ALL, ids=name)
+@pytest.mark.parametrize(
+    "geometry",
+    [*ALL, ux.Batched(ux.Simplex()), ux.Product({"a": ux.Simplex()})],
+    ids=name,
+)
 @pytest.mark.parametrize("tree", [{}, None, {"a": None}, [jnp.zeros(0)]])
 def test_trees_without_entries(geometry: ux.Geometry, tree: object) -> None:
+    if isinstance(geometry, ux.Product | ux.Batched) and jax.tree.leaves(tree):
+        return
     projected = geometry.project(tree)
     assert jax.tree.structure(projected) == jax.tree.structure(tree)
     assert float(geometry.violation(tree)) == 0
     assert float(geometry.squared_dual_norm(tree)) == 0
+    assert float(geometry.penalty(tree)) == 0
+    assert np.isfinite(geometry.diameter(tree))
+    geometry.step(geometry.to_mirror(projected), tree, 1.0)
+    if not isinstance(geometry, ux.Unconstrained | ux.FromProjection):
+        geometry.minimize_linear(tree)
+
+
+@pytest.mark.parametrize("geometry", MATRICES, ids=name)
+@pytest.mark.parametrize("tree", [{}, None, {"a": None}, [jnp.zeros((0, 0))]])
+def test_matrix_sets_of_trees_without_entries(geometry: ux.Geometry, tree: object) -> None:
+    projected = geometry.project(tree)
+    assert jax.tree.structure(projected) == jax.tree.structure(tree)
+    assert float(geometry.violation(tree)) == 0
+    assert float(geometry.squared_dual_norm(tree)) == 0
+    assert float(geometry.penalty(tree)) == 0
     assert np.isfinite(geometry.diameter(tree))
     geometry.step(geometry.to_mirror(projected), tree, 1.0)
     geometry.minimize_linear(tree)
@@ -117,6 +270,13 @@ def test_ties_share_equally() -> None:
     np.testing.assert_allclose(ux.Simplex().project(tied), [1 / 3, 1 / 3, 1 / 3, 0], rtol=1e-6)
     np.testing.assert_allclose(ux.Simplex().minimize_linear(-tied), [1 / 3, 1 / 3, 1 / 3, 0])
     np.testing.assert_allclose(ux.L1Ball().minimize_linear(tied), [0, 0, 0, 1])
+    groups = jnp.array([[3.0, 4.0], [0.0, 5.0], [1.0, 1.0]])
+    np.testing.assert_allclose(
+        ux.GroupBall().minimize_linear(groups), [[-0.3, -0.4], [0, -0.5], [0, 0]], rtol=1e-6
+    )
+    capped = ux.CappedSimplex(1.0, 0.5)
+    np.testing.assert_allclose(capped.minimize_linear(tied), [1 / 6, 1 / 6, 1 / 6, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(capped.project(tied), [1 / 3, 1 / 3, 1 / 3, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("geometry", ALL, ids=name)
@@ -126,9 +286,22 @@ def test_nan_stays_visible(geometry: ux.Geometry) -> None:
         assert jnp.isnan(geometry.project(point)).any()
         assert jnp.isnan(geometry.violation(point))
         assert jnp.isnan(geometry.squared_dual_norm(point))
-        assert jnp.isnan(geometry.minimize_linear(point)).any()
+        if not isinstance(geometry, ux.Unconstrained | ux.FromProjection):
+            assert jnp.isnan(geometry.minimize_linear(point)).any()
         center = geometry.interior_point(point)
-        assert jnp.isnan(geometry.step(geometry.to_mirror(center), point, 1.0)).any()
+        stepped = geometry.step(geometry.to_mirror(center), point, 1.0)
+        assert jnp.isnan(geometry.to_point(stepped)).any()
+
+
+@pytest.mark.parametrize("geometry", MATRICES, ids=name)
+def test_nan_stays_visible_in_matrices(geometry: ux.Geometry) -> None:
+    point = jnp.eye(3).at[0, 1].set(jnp.nan)
+    assert jnp.isnan(geometry.project(point)).any()
+    assert jnp.isnan(geometry.violation(point))
+    assert jnp.isnan(geometry.squared_dual_norm(point))
+    assert jnp.isnan(geometry.minimize_linear(point)).any()
+    mirror = geometry.to_mirror(geometry.interior_point(point))
+    assert jnp.isnan(geometry.to_point(geometry.step(mirror, point, 1.0))).any()
 
 
 def test_infinite_entries_have_their_limits() -> None:
@@ -139,20 +312,68 @@ def test_infinite_entries_have_their_limits() -> None:
     np.testing.assert_array_equal(ux.L1Ball().project(point), [0, 0.5, -0.5, 0])
     np.testing.assert_array_equal(ux.Simplex().project(point), [0, 1, 0, 0])
     np.testing.assert_allclose(ux.EntropicSimplex().project(point), [0, 1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(ux.ShiftedEntropySimplex().project(point), [0, 1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        ux.PNormBall().project(point), [0, 2 ** (-2 / 3), -(2 ** (-2 / 3)), 0]
+    )
+    np.testing.assert_array_equal(ux.EntropicL1Ball().project(point), [0, 0.5, -0.5, 0])
+    np.testing.assert_allclose(ux.EntropicBox(-1.0, 1.0).project(point), [0.2, 1, -1, 0.1])
+    np.testing.assert_allclose(
+        ux.GroupBall().project(point.reshape(2, 2)), [[0, 0.5], [-0.5, 0]], rtol=1e-6
+    )
+    rising = jnp.array([-jnp.inf, 0.3, 0.1, jnp.inf])
+    np.testing.assert_allclose(
+        ux.MonotoneBox(-1.0, 1.0).project(rising), [-1, 0.2, 0.2, 1], rtol=1e-6
+    )
+    capped = ux.CappedSimplex(1.0, 0.6).project(jnp.array([0.2, jnp.inf, -jnp.inf, 0.1]))
+    np.testing.assert_allclose(capped, [0.25, 0.6, 0, 0.15], rtol=1e-6)
+    crowded = ux.CappedSimplex(1.0, 0.6).project(jnp.array([0.2, jnp.inf, jnp.inf, -jnp.inf]))
+    np.testing.assert_allclose(crowded, [0, 0.5, 0.5, 0])
+    short = ux.CappedSimplex(1.0, 0.6).project(jnp.array([0.2, -jnp.inf, -jnp.inf]))
+    np.testing.assert_allclose(short, [0.6, 0.2, 0.2], rtol=1e-6)
+    one = jnp.zeros((3, 3)).at[0, 1].set(jnp.inf)
+    np.testing.assert_allclose(ux.NuclearBall().project(one), one > 0, atol=1e-6)
+    half_half = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 0]])
+    np.testing.assert_allclose(ux.Spectrahedron().project(one), half_half, atol=1e-6)
+    assert jnp.isnan(ux.SpectralBall().project(one)).all()
     some_off = jnp.array([0.2, -jnp.inf, 0.9])
     np.testing.assert_allclose(ux.Simplex().project(some_off), [0.15, 0, 0.85], rtol=1e-6)
 
 
-@pytest.mark.parametrize("geometry", [ux.L2Ball(0.0), ux.L1Ball(0.0), ux.Box(0.0, 0.0)], ids=name)
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        ux.L2Ball(0.0),
+        ux.L1Ball(0.0),
+        ux.Box(0.0, 0.0),
+        ux.GroupBall(0.0, axis=None),
+        ux.PNormBall(0.0),
+        ux.EntropicBox(0.0, 0.0),
+        ux.MonotoneBox(0.0, 0.0),
+        ux.Penalized(ux.Box(0.0, 0.0), ux.L1Norm()),
+        ux.Penalized(ux.L2Ball(0.0), ux.ElasticNet()),
+    ],
+    ids=name,
+)
 def test_sets_of_one_point(geometry: ux.Geometry) -> None:
     point = jnp.array([3.0, -1.0, 0.0])
     np.testing.assert_array_equal(geometry.project(point), np.zeros(3))
     np.testing.assert_array_equal(geometry.minimize_linear(point), np.zeros(3))
-    np.testing.assert_array_equal(geometry.step(jnp.zeros(3), point, 1.0), np.zeros(3))
+    mirror = geometry.to_mirror(jnp.zeros(3))
+    np.testing.assert_array_equal(geometry.to_point(geometry.step(mirror, point, 1.0)), np.zeros(3))
     assert float(geometry.diameter(point)) == 0
     assert jnp.all(jnp.isfinite(jax.jacrev(geometry.project)(point)))
     run = ux.solve(lambda x: jnp.vdot(x, point), geometry, jnp.ones(3), 5, offset=None)
     np.testing.assert_array_equal(run.params, np.zeros(3))
+
+
+@pytest.mark.parametrize("geometry", [ux.NuclearBall(0.0), ux.SpectralBall(0.0)], ids=name)
+def test_matrix_sets_of_one_point(geometry: ux.Geometry) -> None:
+    point = jnp.array([[3.0, -1.0], [0.0, 2.0], [1.0, 1.0]])
+    np.testing.assert_array_equal(geometry.project(point), np.zeros((3, 2)))
+    np.testing.assert_array_equal(geometry.minimize_linear(point), np.zeros((3, 2)))
+    assert float(geometry.diameter(point)) == 0
+    assert jnp.all(jnp.isfinite(jax.jacrev(geometry.project)(point)))
 
 
 @pytest.mark.parametrize("geometry", ALL, ids=name)
@@ -160,6 +381,8 @@ def test_integers_become_floats(geometry: ux.Geometry) -> None:
     projected = geometry.project(jnp.array([3, -1, 2]))
     assert projected.dtype == jnp.result_type(float)
     np.testing.assert_allclose(projected, geometry.project(jnp.array([3.0, -1.0, 2.0])))
+    run = ux.solve(lambda x: jnp.sum((x - 0.5) ** 2), geometry, jnp.array([3, -1, 2]), 3)
+    assert run.params.dtype == jnp.result_type(float)
 
 
 def test_complex_params_are_refused() -> None:
@@ -180,6 +403,39 @@ def test_a_million_entries_sum_to_one(seed: int, spread: float) -> None:
     l1 = np.asarray(ux.L1Ball().project(point), np.float64)
     assert np.abs(l1).sum() <= 1 + 8 * eps
     np.testing.assert_allclose(l1, oracle.project_l1_ball(rounded), atol=8 * eps)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        ux.EntropicSimplex(),
+        ux.ShiftedEntropySimplex(),
+        ux.CappedSimplex(1.0, 1e-4),
+        ux.EntropicL1Ball(),
+        ux.PNormBall(1.0, 1.07),
+        ux.GroupBall(),
+        ux.Box(-1.0, 1.0),
+        ux.EntropicBox(-1.0, 1.0),
+        ux.MonotoneBox(-1.0, 1.0),
+    ],
+    ids=name,
+)
+def test_a_million_entries_stay_feasible(geometry: ux.Geometry) -> None:
+    values = np.random.default_rng(0).normal(size=(250_000, 4))
+    point, gradient = (jnp.asarray(v, jnp.float32) for v in (values, values[::-1]))
+    start = geometry.project(point)
+    stepped = geometry.to_point(geometry.step(geometry.to_mirror(start), gradient, 0.1))
+    eps = np.finfo(np.float32).eps
+    for x in (start, stepped):
+        wide = np.asarray(x, np.float64)
+        assert np.isfinite(wide).all()
+        assert float(geometry.violation(x)) <= 32 * eps  # the sum here is rounded, too
+        if isinstance(geometry, ux.EntropicSimplex | ux.ShiftedEntropySimplex | ux.CappedSimplex):
+            assert abs(wide.sum() - 1) <= 8 * eps
+        if isinstance(geometry, ux.EntropicL1Ball):
+            assert np.abs(wide).sum() <= 1 + 8 * eps
+        if isinstance(geometry, ux.GroupBall):
+            assert np.linalg.norm(wide, axis=1).sum() <= 1 + 8 * eps
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100, 3000])
@@ -227,6 +483,42 @@ def test_bounds_may_be_trees_arrays_or_prefixes() -> None:
         (lambda: ux.Box(np.inf, np.inf), "the box is empty"),
         (lambda: ux.Box(0.0, np.inf).diameter(jnp.zeros(2)), "unbounded.*give diameter="),
         (lambda: ux.L2Ball(np.inf).diameter(jnp.zeros(2)), "unbounded.*give diameter="),
+        (lambda: ux.CappedSimplex(1.0, 0.0), "cap must be positive and finite, not 0.0"),
+        (lambda: ux.CappedSimplex(3.0, 1.0).diameter(jnp.zeros(2)), "the capped simplex is empty"),
+        (lambda: ux.CappedSimplex(3.0).interior_point(jnp.zeros(2)), "the capped simplex is empty"),
+        (lambda: ux.GroupBall(-1.0), "radius must be non-negative, not -1.0"),
+        (lambda: ux.GroupBall(axis=1).project(jnp.zeros(3)), "axis=1 does not exist in a leaf of"),
+        (lambda: ux.NuclearBall(-1.0), "radius must be non-negative, not -1.0"),
+        (lambda: ux.NuclearBall().project(jnp.zeros(3)), "one leaf of shape .m, n., not shape .3,"),
+        (lambda: ux.NuclearBall().diameter(jnp.zeros(3)), "NuclearBall is a set of matrices"),
+        (lambda: ux.SpectralBall().project([jnp.eye(2)] * 2), "leaves of shapes.*use Batched"),
+        (lambda: ux.Spectrahedron().project(jnp.zeros((3, 2))), "set of square matrices"),
+        (lambda: ux.EntropicSpectrahedron(0.0), "trace must be positive and finite, not 0.0"),
+        (lambda: ux.EntropicL1Ball(0.0), "radius must be positive and finite, not 0.0"),
+        (lambda: ux.EntropicBox(0.0, np.inf), "EntropicBox needs finite bounds"),
+        (lambda: ux.MonotoneBox(1.0, 0.0), "lower at most upper"),
+        (lambda: ux.PNormBall(1.0, 1.0), r"p must be in \(1, 2\], not 1.0"),
+        (lambda: ux.PNormBall(1.0, 3.0), r"p must be in \(1, 2\], not 3.0"),
+        (lambda: ux.Unconstrained(-1.0), "diameter must be non-negative and finite, not -1.0"),
+        (lambda: ux.Unconstrained().diameter(jnp.zeros(2)), "this Unconstrained has no diameter"),
+        (
+            lambda: ux.Unconstrained(1.0).minimize_linear(jnp.ones(2)),
+            "no linear minimization oracle",
+        ),
+        (lambda: ORTHANT.minimize_linear(jnp.ones(2)), "no linear minimization oracle"),
+        (lambda: ux.FromProjection(jnp.size, 1.0).project(jnp.ones(2)), "must have the shapes of"),
+        (lambda: ux.Product({"a": ux.Simplex()}).project({"b": jnp.ones(2)}), "tree prefix of the"),
+        (lambda: ux.Product([ux.Simplex()]).project(jnp.ones(2)), "tree prefix of the params"),
+        (lambda: ux.Batched(ux.Simplex()).project(jnp.array(1.0)), "the same leading axis"),
+        (lambda: ux.Batched(ux.L2Ball(np.ones(3))).project(jnp.ones((2, 2))), "same leading axis"),
+        (lambda: ux.Batched(ux.L2Ball(np.full(2, np.inf))).diameter(jnp.ones((2, 2))), "unbounded"),
+        (lambda: ux.Penalized(ux.Simplex(), ux.L1Norm()), "no closed form. These pairs do: L1Norm"),
+        (lambda: ux.Penalized(ux.L2Ball(1.0, 2.0), ux.L1Norm()), "no closed form"),
+        (lambda: ux.Penalized(ux.EntropicSimplex(), ux.SquaredL2Norm()), "no closed form"),
+        (lambda: ux.Penalized(ux.Box(), ux.GroupNorm()), "no closed form"),
+        (lambda: ux.Penalized(ux.Box(), ux.NuclearNorm()), "no closed form"),
+        (lambda: ux.L1Norm(-1.0), "weight must be non-negative and finite, not -1.0"),
+        (lambda: ux.SquaredL2Norm(0.0), "weight must be positive and finite, not 0.0"),
         (lambda: ux.Simplex().interior_point(), "does not know the shape"),
         (lambda: ux.Box().interior_point(), "does not know the shape"),
     ],
@@ -236,9 +528,28 @@ def test_bad_sets_are_refused(build: object, message: str) -> None:
         build()  # type: ignore[operator]
 
 
-def test_text_is_not_a_radius() -> None:
-    with pytest.raises(TypeError, match="radius must be a real number"):
-        ux.L2Ball("1")  # type: ignore[arg-type]
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, params: object) -> object:
+        return params
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ux.L2Ball("1"), "radius must be a real number"),
+        (lambda: ux.Product({"a": 3.0}), "a tree of geometries, but one leaf is 3.0"),
+        (lambda: ux.Batched(jnp.ones(3)), "Batched takes a geometry"),
+        (lambda: ux.Penalized(ux.Box(), 3.0), "penalty must be one of L1Norm, ElasticNet"),
+        (lambda: ux.Penalized(3.0, ux.L1Norm()), "geometry must be a unixgrad_jax.Geometry"),
+        (lambda: ux.FromProjection(3.0, 1.0), "projection must be a function of params"),
+        (lambda: ux.FromProjection(Unhashable(), 1.0), "must be hashable"),
+    ],
+)
+def test_what_is_not_a_set_is_refused(build: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        build()  # type: ignore[operator]
 
 
 def test_axis_specifications_can_be_geometries() -> None:

@@ -161,7 +161,8 @@ def test_the_diameter_bounds_the_divergence_and_is_attained_where_exact(
     else:
         return
     divergences = [divergence(case, x, y) for x, y in pairs]
-    np.testing.assert_allclose(max(divergences), D**2, rtol=1e-5)
+    assert max(divergences) <= D**2 * (1 + 1e-5)
+    assert not case.attained or max(divergences) >= D**2 * (1 - 1e-5)
 
 
 def test_hoelder_holds_between_members(case: Case, dtype: np.dtype) -> None:
@@ -303,6 +304,8 @@ def test_vmap_over_points_is_a_loop(case: Case, dtype: np.dtype) -> None:
 def test_vmap_over_sizes_is_a_loop(case: Case, dtype: np.dtype) -> None:
     point = case.pack(np.random.default_rng(18).normal(size=case.size), dtype)
     family = [case.scaled(k) for k in [0.5, 1.0, 2.0]]
+    if not jax.tree.leaves(case.geometry):
+        return
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(leaves, dtype), *family)
     batch = jax.jit(jax.vmap(lambda geometry: vector(geometry.project(point))))(stacked)
     for geometry, row in zip(family, batch, strict=True):
@@ -402,6 +405,6 @@ def test_a_geometry_is_frozen_data_that_crosses_jit(case: Case) -> None:
     np.testing.assert_allclose(flat(first), flat(direct), rtol=1e-5, atol=1e-6)
     assert not callable(case.geometry)
     with pytest.raises(AttributeError):
-        setattr(case.geometry, next(iter(vars(case.geometry))), 3.0)
+        case.geometry.radius = 3.0  # type: ignore[attr-defined]
     leaves, structure = jax.tree.flatten(case.geometry)
     assert repr(jax.tree.unflatten(structure, leaves)) == repr(case.geometry)

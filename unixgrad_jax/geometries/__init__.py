@@ -23,9 +23,11 @@ from unixgrad_jax.geometries._shifted_entropy import ShiftedEntropySimplex
 from unixgrad_jax.geometries._simplex import EntropicSimplex, Simplex
 from unixgrad_jax.geometries._spectrahedra import EntropicSpectrahedron, Spectrahedron
 from unixgrad_jax.geometries._spectral import NuclearBall, SpectralBall
+from unixgrad_jax.geometries._transport import Birkhoff, TransportPolytope
 
 __all__ = [
     "Batched",
+    "Birkhoff",
     "Box",
     "CappedSimplex",
     "ElasticNet",
@@ -52,5 +54,6 @@ __all__ = [
     "Spectrahedron",
     "SpectralBall",
     "SquaredL2Norm",
+    "TransportPolytope",
     "Unconstrained",
 ]

@@ -113,13 +113,13 @@ def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Para
 
 
 def bring_near(point: Params, size: Array) -> Params:
-    """Return a point at most 2/ε² sizes away with the same projection onto a set of that size.
+    """Return a point no farther than 2/ε²·max(size, 1), with the same projection onto the set.
 
     What is farther out is scaled down: entries that differ at all then still differ by far more
     than the set is wide. Infinite entries count as the limit: their signs, and 0 elsewhere.
     """
     dtype = size.dtype
-    far = 2 / jnp.finfo(dtype).eps ** 2 * jnp.maximum(size, jnp.finfo(dtype).tiny)
+    far = 2 / jnp.finfo(dtype).eps ** 2 * jnp.maximum(size, 1)
     top = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, point), dtype))
     scale = jnp.where(top > far, far / top, 1)
 

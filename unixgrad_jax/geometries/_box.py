@@ -29,7 +29,8 @@ class BoxSet(ConvexSet):
         excess = jax.tree.map(
             lambda x, low, high: jnp.maximum(low - x, x - high), wide, *self._bounds(wide)
         )
-        return jnp.maximum(_trees.largest(excess, _trees.wide_dtype(wide)), 0)
+        most = jnp.maximum(_trees.largest(excess, _trees.wide_dtype(wide)), 0)
+        return _trees.keep_nan(most, wide)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

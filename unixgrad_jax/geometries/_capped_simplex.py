@@ -15,7 +15,7 @@ from unixgrad_jax.geometries._base import (
     tangent_square,
 )
 from unixgrad_jax.geometries._softmax import above_least
-from unixgrad_jax.geometries._threshold import below_largest, capped_threshold, clip_to_sum
+from unixgrad_jax.geometries._threshold import capped_threshold, clip_to_sum
 
 
 @register
@@ -51,21 +51,23 @@ class CappedSimplex(Euclidean):
         moved = gradient_step(mirror, steep, step_size)
         target, cap = self._sizes(moved)
         size = _trees.scalar("step_size", step_size, target.dtype)
+        threshold = _coarse_threshold(moved, target, cap)
         # Entries strictly inside share the gradient −τ/s: without it, they are as small as the cap.
-        threshold = capped_threshold(*lax.stop_gradient((moved, target, cap, -target)))
-        long = jnp.abs(threshold) > cap
+        long = jnp.abs(threshold) > 4 * cap
         common = jnp.where(long, threshold / jnp.where(long, size, 1), 0)
-        shifted = jax.tree.map(lambda g: g + common, steep)
-        guess = jnp.where(long, 0, threshold)
-        return _trees.cast_like(
-            clip_to_sum(gradient_step(mirror, shifted, size), target, cap, guess), mirror
-        )
+        near = gradient_step(mirror, jax.tree.map(lambda g: g + common, steep), size)
+        rest = _fine_threshold(near, target, cap, jnp.where(long, 0, threshold), long)
+        return _trees.cast_like(clip_to_sum(near, target, cap, rest), mirror)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
         target, cap = self._sizes(wide)
-        clipped = clip_to_sum(below_largest(wide), target, cap, -target)
-        return _trees.cast_like(clipped, point)
+        limits = _limits(wide, target, cap)
+        threshold = _coarse_threshold(limits, target, cap)
+        near = jax.tree.map(lambda v: v - threshold, limits)
+        far = jnp.abs(threshold) > 4 * cap
+        rest = _fine_threshold(near, target, cap, jnp.zeros_like(target), far)
+        return _trees.cast_like(clip_to_sum(near, target, cap, rest), point)
 
     def violation(self, point: Params) -> Array:
         wide = _trees.unify(point)
@@ -121,3 +123,36 @@ class CappedSimplex(Euclidean):
                 f"the capped simplex is empty: {size} entries of at most cap={self.cap} cannot sum "
                 f"to total={self.total}."
             )
+
+
+def _coarse_threshold(values: Params, target: Array, cap: Array) -> Array:
+    """Return the threshold to its own rounding, which may be coarse beside the cap."""
+    finite = jax.tree.map(lambda v: jnp.where(jnp.isfinite(v), v, 0), values)
+    low = _trees.least(finite, target.dtype) - cap
+    high = _trees.largest(finite, target.dtype)
+    return capped_threshold(values, target, cap, (low, high), high - target)
+
+
+def _fine_threshold(near: Params, target: Array, cap: Array, guess: Array, coarse: Array) -> Array:
+    """Return the threshold of values from which a coarse one has been taken."""
+
+    def refined() -> Array:
+        return capped_threshold(near, target, cap, (-target - cap, target + cap), guess)
+
+    return lax.cond(coarse, refined, lambda: guess)
+
+
+def _limits(wide: Params, target: Array, cap: Array) -> Params:
+    """Let infinite entries that must share what is there be 0, and all others be off or full."""
+
+    def count(mask: Params) -> Array:
+        return _trees.count(mask, target.dtype)
+
+    crowded = count(jax.tree.map(lambda v: v == jnp.inf, wide)) * cap > target
+    short = count(jax.tree.map(lambda v: v != -jnp.inf, wide)) * cap < target
+
+    def entry(v: Array) -> Array:
+        v = jnp.where(crowded & ~jnp.isnan(v), jnp.where(v == jnp.inf, 0, -jnp.inf), v)
+        return jnp.where(short & ~jnp.isnan(v), jnp.where(v == -jnp.inf, 0, jnp.inf), v)
+
+    return jax.tree.map(entry, wide)

@@ -69,7 +69,7 @@ class Product(Geometry):
     def violation(self, point: Params) -> Array:
         dtype = _trees.wide_dtype(point)
         parts = self._map(lambda part, x: part.violation(x), point)
-        return jnp.maximum(_trees.largest(parts, dtype), 0)
+        return _trees.keep_nan(jnp.maximum(_trees.largest(parts, dtype), 0), parts)
 
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda part, x: part.penalty(x), point)
@@ -167,7 +167,7 @@ class Batched(Geometry):
     def violation(self, point: Params) -> Array:
         dtype = _trees.wide_dtype(point)
         rows = self._map(lambda row, x: row.violation(x), point)
-        return jnp.maximum(_trees.largest(rows, dtype), 0)
+        return _trees.keep_nan(jnp.maximum(_trees.largest(rows, dtype), 0), rows)
 
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda row, x: row.penalty(x), point)

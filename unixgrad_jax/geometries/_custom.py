@@ -113,7 +113,8 @@ class FromProjection(Euclidean):
         wide = _trees.unify(point)
         moved = self._checked("projection", self.projection(wide), wide)
         change = jax.tree.map(lambda x, y: jnp.abs(x - y), wide, moved)
-        return jnp.maximum(_trees.largest(change, _trees.wide_dtype(wide)), 0)
+        most = jnp.maximum(_trees.largest(change, _trees.wide_dtype(wide)), 0)
+        return _trees.keep_nan(most, change)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

@@ -67,7 +67,7 @@ class EntropicL1Ball(ConvexSet):
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         wide = _trees.unify(gradient)
         top = _trees.largest(jax.tree.map(jnp.abs, wide), _trees.wide_dtype(wide))
-        return jnp.maximum(top, 0) ** 2
+        return _trees.keep_nan(jnp.maximum(top, 0) ** 2, wide)
 
     def diameter(self, like: Params) -> Array:
         radius = self._radius(like)

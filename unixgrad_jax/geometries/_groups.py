@@ -68,7 +68,7 @@ class GroupBall(Euclidean):
         start = _trees.largest(lax.stop_gradient(shifted), radius.dtype) - radius
         shrunk = shrink_to_sum(shifted, radius, start)
         return jax.tree.map(
-            lambda x, norm, to: jnp.where(outside, rescale(x, norm, to), x), point, norms, shrunk
+            lambda x, to: jnp.where(outside, to * direction(x, self.axis), x), point, shrunk
         )
 
     def violation(self, point: Params) -> Array:
@@ -92,7 +92,7 @@ class GroupBall(Euclidean):
         share = radius / jnp.maximum(ties, 1)
 
         def vertex(g: Array, norm: Array) -> Array:
-            return -rescale(g, norm, jnp.where(norm < steepest, 0, share))
+            return -jnp.where(norm < steepest, 0, share) * direction(g, self.axis)
 
         return _trees.cast_like(jax.tree.map(vertex, wide, norms), gradient)
 
@@ -107,14 +107,35 @@ def group_norms(tree: Params, axis: Axis) -> Params:
     """Return ‖x_g‖₂, the grouped axes kept with size 1; its derivative at 0 is 0."""
 
     def norm(leaf: Array) -> Array:
-        _check_axis(leaf, axis)
-        largest = jnp.max(jnp.abs(leaf), axis=axis, keepdims=True, initial=0)
-        largest = lax.stop_gradient(largest)
-        scale = jnp.where(largest == 0, 1, largest)
-        squared = _sum((leaf / scale) ** 2, axis)
-        return scale * jnp.where(squared == 0, 0, jnp.sqrt(jnp.where(squared == 0, 1, squared)))
+        unit, scale = _largest_to_one(leaf, axis)
+        return scale * _unit_norm(unit, axis)
 
     return jax.tree.map(norm, tree)
+
+
+def direction(leaf: Array, axis: Axis) -> Array:
+    """Return x_g/‖x_g‖₂, 0 for x_g = 0."""
+    unit, _ = _largest_to_one(leaf, axis)
+    norm = _unit_norm(unit, axis)
+    return unit / jnp.where(norm == 0, 1, norm)
+
+
+def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
+    """Return x_g/max|xᵢ|, 0 for x_g = 0, and what it was divided by, a constant."""
+    axes = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if any(not -leaf.ndim <= one < leaf.ndim for one in axes):
+        raise ValueError(
+            f"axis={axis} does not exist in a leaf of shape {leaf.shape}; axis=None makes every "
+            "leaf one group."
+        )
+    largest = jnp.max(jnp.abs(leaf), axis=axis, keepdims=True, initial=0)
+    scale = lax.stop_gradient(jnp.where(largest == 0, 1, largest))
+    return leaf / scale, scale
+
+
+def _unit_norm(unit: Array, axis: Axis) -> Array:
+    squared = _sum(unit**2, axis)
+    return jnp.where(squared == 0, 0, jnp.sqrt(jnp.where(squared == 0, 1, squared)))
 
 
 def norms_beyond(
@@ -140,20 +161,5 @@ def norms_beyond(
     )
 
 
-def rescale(leaf: Array, norm: Array, target: Array) -> Array:
-    """Return x·(target/norm), 0 for x = 0."""
-    nonzero = norm != 0
-    return jnp.where(nonzero, leaf / jnp.where(nonzero, norm, 1), 0) * target
-
-
 def _sum(leaf: Array, axis: Axis) -> Array:
     return jnp.sum(leaf, axis=axis, keepdims=True)
-
-
-def _check_axis(leaf: Array, axis: Axis) -> None:
-    axes = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    if any(not -leaf.ndim <= one < leaf.ndim for one in axes):
-        raise ValueError(
-            f"axis={axis} does not exist in a leaf of shape {leaf.shape}; axis=None makes every "
-            "leaf one group."
-        )

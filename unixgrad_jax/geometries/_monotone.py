@@ -57,7 +57,7 @@ class MonotoneBox(Euclidean):
         vector = _trees.ravel(wide).astype(lower.dtype)
         drops = jnp.max(vector[:-1] - vector[1:], initial=0)
         outside = jnp.max(jnp.maximum(lower - vector, vector - upper), initial=0)
-        return jnp.maximum(drops, outside)
+        return _trees.keep_nan(jnp.maximum(drops, outside), vector)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

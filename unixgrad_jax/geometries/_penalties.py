@@ -13,7 +13,7 @@ from unixgrad_jax.geometries._balls import L2Ball, largest_to_one
 from unixgrad_jax.geometries._base import Euclidean, Geometry, frozen_data, gradient_step
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
-from unixgrad_jax.geometries._groups import Axis, group_norms, norms_beyond, rescale
+from unixgrad_jax.geometries._groups import Axis, direction, group_norms, norms_beyond
 from unixgrad_jax.geometries._matrix import (
     like_matrix,
     map_singular_values,
@@ -81,18 +81,18 @@ class ElasticNet(Penalty):
     def minimize_linear(self, geometry: Geometry, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         l1, l2 = self._weights(wide)
-        direction = jax.tree.map(lambda g: -_soft(g, l1), wide)
+        descent = jax.tree.map(lambda g: -_soft(g, l1), wide)
         if isinstance(geometry, Box):
             return jax.tree.map(
                 lambda d, vertex, inner: jnp.where((l2 > 0) | (d == 0), inner, vertex),
-                direction,
-                geometry.minimize_linear(jax.tree.map(jnp.negative, direction)),
-                geometry.project(jax.tree.map(lambda d: d / jnp.where(l2 > 0, l2, 1), direction)),
+                descent,
+                geometry.minimize_linear(jax.tree.map(jnp.negative, descent)),
+                geometry.project(jax.tree.map(lambda d: d / jnp.where(l2 > 0, l2, 1), descent)),
             )
         strength = _validation.concrete(self.l2)
         if isinstance(geometry, Unconstrained) and strength is not None and not strength.all():
             raise _no_minimum("ElasticNet with l2=0")
-        return _along(direction, _radius(geometry, l1), l2)
+        return _along(descent, _radius(geometry, l1), l2)
 
     def _weights(self, like: Params) -> tuple[Array, Array]:
         dtype = _trees.wide_dtype(like)
@@ -197,9 +197,8 @@ class GroupNorm(Penalty):
         size = _trees.scalar("step_size", step_size, weight.dtype)
         wide_anchor, slope = (_trees.as_dtype(tree, weight.dtype) for tree in (anchor, gradient))
         shrunk = jax.tree.map(
-            lambda v, norm, beyond: rescale(v, norm, jnp.maximum(beyond, 0)),
+            lambda v, beyond: jnp.maximum(beyond, 0) * direction(v, self.axis),
             moved,
-            group_norms(moved, self.axis),
             norms_beyond(wide_anchor, slope, size, weight, self.axis),
         )
         return geometry.project(shrunk)
@@ -209,12 +208,12 @@ class GroupNorm(Penalty):
             raise _no_minimum("GroupNorm")
         wide = _trees.unify(gradient)
         weight = self._weight(wide)
-        direction = jax.tree.map(
-            lambda g, norm: -rescale(g, norm, jnp.maximum(norm - weight, 0)),
+        descent = jax.tree.map(
+            lambda g, norm: -jnp.maximum(norm - weight, 0) * direction(g, self.axis),
             wide,
             group_norms(wide, self.axis),
         )
-        return _along(direction, _radius(geometry, weight), jnp.zeros_like(weight))
+        return _along(descent, _radius(geometry, weight), jnp.zeros_like(weight))
 
     def _weight(self, like: Params) -> Array:
         return _trees.scalar("weight", self.weight, _trees.wide_dtype(like))
@@ -249,8 +248,8 @@ class NuclearNorm(Penalty):
         if isinstance(geometry, Unconstrained):
             raise _no_minimum("NuclearNorm")
         weight = self._weight(gradient)
-        direction = self._shrink(jax.tree.map(jnp.negative, _trees.unify(gradient)), weight)
-        return _along(direction, _radius(geometry, weight), jnp.zeros_like(weight))
+        descent = self._shrink(jax.tree.map(jnp.negative, _trees.unify(gradient)), weight)
+        return _along(descent, _radius(geometry, weight), jnp.zeros_like(weight))
 
     def _shrink(self, point: Params, amount: Array) -> Params:
         matrix = map_singular_values(_soft, matrix_of(point, "NuclearNorm"), amount)
@@ -280,14 +279,14 @@ def _soft_step(anchor: Params, gradient: Gradient, size: Array, weight: Array) -
     return jax.tree.map(entry, anchor, gradient)
 
 
-def _along(direction: Params, radius: Array, curvature: Array) -> Params:
+def _along(descent: Params, radius: Array, curvature: Array) -> Params:
     """Return argmin over ‖v‖₂ ≤ r of ½·μ·‖v‖² − ⟨d, v⟩: as far along d as r and μ let it."""
-    unit, factor = largest_to_one(direction)
+    unit, scale = largest_to_one(descent)
     squared = _trees.vdot(unit, unit)
     nonzero = squared > 0
     inverse_norm = 1 / jnp.sqrt(jnp.where(nonzero, squared, 1))
     curved = curvature > 0
-    inner = jnp.where(curved, 1 / (factor * jnp.where(curved, curvature, 1)), jnp.inf)
+    inner = jnp.where(curved, scale / jnp.where(curved, curvature, 1), jnp.inf)
     reach = jnp.where(nonzero, jnp.minimum(radius * inverse_norm, inner), squared)
     return jax.tree.map(lambda u: reach * u, unit)
 

@@ -96,24 +96,24 @@ class PNormBall(ConvexSet):
 
 def _link(vector: Params, p: Array) -> Params:
     """Return ∇(½‖v‖_p²) = sign(v)·|v|^(p−1)·‖v‖_p^(2−p)."""
-    unit, factor = largest_to_one(vector)
+    unit, scale = largest_to_one(vector)
     norm = _power_sum(unit, p) ** (1 / p)
-    return _scaled(norm ** (2 - p) / factor, _powers(unit, p - 1))
+    return _scaled(scale * norm ** (2 - p), _powers(unit, p - 1))
 
 
 def _scale_into(vector: Params, limit: Array, p: Array) -> Params:
     """Return v, scaled down to ‖v‖_p = limit where its norm is larger."""
-    unit, factor = largest_to_one(vector)
+    unit, scale = largest_to_one(vector)
     norm = _power_sum(unit, p) ** (1 / p)
-    outside = norm > limit * factor
+    outside = norm > limit / scale
     reach = jnp.where(outside, limit, 0) / jnp.where(outside, norm, 1)
     return jax.tree.map(lambda v, u: jnp.where(outside, reach * u, v), vector, unit)
 
 
 def _norm(vector: Params, p: Array) -> Array:
-    unit, factor = largest_to_one(vector)
+    unit, scale = largest_to_one(vector)
     top = _trees.largest(jax.tree.map(jnp.abs, unit), p.dtype)
-    return jnp.where(top > 0, _power_sum(unit, p) ** (1 / p) / factor, jnp.maximum(top, 0))
+    return jnp.where(top > 0, scale * _power_sum(unit, p) ** (1 / p), jnp.maximum(top, 0))
 
 
 def _power_sum(unit: Params, p: Array) -> Array:

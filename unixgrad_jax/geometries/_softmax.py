@@ -35,7 +35,7 @@ def half_range(gradient: Gradient) -> Array:
     dtype = _trees.wide_dtype(wide)
     if not _trees.size(wide):
         return jnp.zeros((), dtype)
-    return (_trees.largest(wide, dtype) - _trees.least(wide, dtype)) / 2
+    return _trees.keep_nan((_trees.largest(wide, dtype) - _trees.least(wide, dtype)) / 2, wide)
 
 
 def _log_partition(logits: Params) -> tuple[Array, Array]:

@@ -45,7 +45,7 @@ class SpectrahedronSet(ConvexSet):
             return jnp.zeros((), matrix.dtype)
         asymmetry = jnp.max(jnp.abs(matrix - matrix.T))
         missing = jnp.abs(jnp.trace(matrix) - trace)
-        least = jnp.min(jnp.linalg.eigvalsh(symmetric(matrix)))
+        least = jnp.linalg.eigvalsh(symmetric(matrix))[0]
         return jnp.maximum(jnp.maximum(missing, asymmetry), -least)
 
     def _matrix(self, tree: Params) -> Array:
@@ -175,7 +175,7 @@ def _least_share(values: Array, total: Array) -> Array:
     """Return s shared between the smallest values."""
     least = values == jnp.min(values)
     share = total / jnp.maximum(jnp.sum(least), 1)
-    return jnp.where(least, share, jnp.where(jnp.isnan(jnp.min(values)), jnp.nan, 0))
+    return jnp.where(least, share, 0 * values)  # NaN stays
 
 
 def _log(values: Array, total: Array) -> Array:

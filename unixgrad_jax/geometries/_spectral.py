@@ -101,7 +101,8 @@ class SpectralBall(Euclidean):
 
     def violation(self, point: Params) -> Array:
         values = singular_values(matrix_of(point, "SpectralBall"))
-        return jnp.maximum(jnp.max(values, initial=0) - _radius(self.radius, point), 0)
+        largest = values[0] if values.size else jnp.zeros((), values.dtype)
+        return jnp.maximum(largest - _radius(self.radius, point), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)
@@ -135,7 +136,7 @@ def _top_share(values: Array, radius: Array) -> Array:
     top = jnp.max(values)
     largest = values == top
     share = radius / jnp.maximum(jnp.sum(largest), 1)
-    return jnp.where(largest & (top != 0), share, jnp.where(jnp.isnan(top), top, 0))
+    return jnp.where(largest & (top != 0), share, 0 * values)  # NaN stays
 
 
 def _all_full(values: Array, radius: Array) -> Array:

@@ -80,7 +80,7 @@ def _active_count(inactive: Params, dtype: jnp.dtype) -> Array:
     return jnp.maximum(_trees.count(jax.tree.map(jnp.logical_not, inactive), dtype), 1)
 
 
-def clip_to_sum(values: Params, target: Array, cap: Array, start: Array) -> Params:
+def clip_to_sum(values: Params, target: Array, cap: Array, threshold: Array) -> Params:
     """Return clip(vᵢ − τ, 0, c), with τ such that the entries of the whole tree sum to `target`.
 
     As in `shrink_to_sum`, the last Newton step is applied to the result.
@@ -89,32 +89,31 @@ def clip_to_sum(values: Params, target: Array, cap: Array, start: Array) -> Para
         values: a tree whose leaves all have one dtype, at least float32; a NaN makes entries NaN.
         target: s, a scalar in [0, n·c].
         cap: c ≥ 0, a scalar.
-        start: a guess of τ.
+        threshold: τ to rounding, from `capped_threshold`.
     """
-    dtype = target.dtype
-    threshold = capped_threshold(*lax.stop_gradient((values, target, cap, start)))
-    above = jax.tree.map(lambda v: v - threshold, values)
+    above = jax.tree.map(lambda v: v - lax.stop_gradient(threshold), values)
     inner = jax.tree.map(lambda v: (v > 0) & (v < cap), above)
     clipped = jax.tree.map(lambda v: _clip(v, cap), above)
-    inner_count = jnp.maximum(_trees.count(inner, dtype), 1)
-    correction = (_trees.total(clipped, dtype) - target) / inner_count
+    inner_count = jnp.maximum(_trees.count(inner, target.dtype), 1)
+    correction = (_trees.total(clipped, target.dtype) - target) / inner_count
     return jax.tree.map(lambda v, on: jnp.where(on, _clip(v - correction, cap), v), clipped, inner)
 
 
-def capped_threshold(values: Params, target: Array, cap: Array, start: Array) -> Array:
-    """Return a τ at which Σ clip(vᵢ − τ, 0, c) is s, to rounding."""
-    dtype = target.dtype
+def capped_threshold(
+    values: Params, target: Array, cap: Array, bracket: tuple[Array, Array], start: Array
+) -> Array:
+    """Return a τ inside the bracket at which Σ clip(vᵢ − τ, 0, c) is s, to rounding; a constant."""
 
     def excess(threshold: Array) -> tuple[Array, Array]:
-        above = jax.tree.map(lambda v: v - threshold, values)
-        inner = jax.tree.map(lambda v: (v > 0) & (v < cap), above)
-        clipped = jax.tree.map(lambda v: jnp.clip(v, 0, cap), above)
-        return _trees.total(clipped, dtype) - target, _trees.count(inner, dtype)
+        above = jax.tree.map(lambda v: v - threshold, fixed)
+        inner = jax.tree.map(lambda v: (v > 0) & (v < limit), above)
+        clipped = jax.tree.map(lambda v: jnp.clip(v, 0, limit), above)
+        return _trees.total(clipped, goal.dtype) - goal, _trees.count(inner, goal.dtype)
 
-    finite = jax.tree.map(lambda v: jnp.where(jnp.isfinite(v), v, start), values)
-    low = _trees.least(finite, dtype) - cap
-    high = _trees.largest(finite, dtype)
-    return root_of_decreasing(excess, low, high, start, 2 * jnp.finfo(dtype).eps * target)
+    fixed, goal, limit, (low, high), start = lax.stop_gradient(
+        (values, target, cap, bracket, start)
+    )
+    return root_of_decreasing(excess, low, high, start, 2 * jnp.finfo(goal.dtype).eps * goal)
 
 
 def _clip(value: Array, cap: Array) -> Array:

@@ -1,0 +1,129 @@
+"""Scaling of a positive matrix to given row and column sums, in logarithms."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from unixgrad_jax._types import Array
+from unixgrad_jax.geometries._matrix import product
+
+TOLERANCE = 16
+"""The l1 error of the marginals that a scaling is accepted with, in units of ε·s."""
+
+RIDGE = 8
+"""What is added to the unit diagonal of the Hessian, in units of ε: more than its rounding."""
+
+
+def scale_to_marginals(kernel: Array, rows: Array, columns: Array) -> Array:
+    """Return kernelᵢⱼ + uᵢ + vⱼ, the logarithm of a plan with these marginals of total 1.
+
+    The rows, the longer side, are normalized exactly; v minimizes the semi-dual
+    Σ rᵢ·log Σⱼ exp(kernelᵢⱼ + vⱼ) − ⟨c, v⟩. The last Newton step is differentiable and all before
+    it constant: its derivatives are those of the solution.
+    """
+    if kernel.shape[0] < kernel.shape[1]:
+        return scale_to_marginals(kernel.T, columns, rows).T
+    fixed, fixed_rows, fixed_columns = lax.stop_gradient((kernel, rows, columns))
+    tolerance = TOLERANCE * float(jnp.finfo(kernel.dtype).eps)
+    log_plan = _minimize_semi_dual(-lower(-fixed), fixed_rows, fixed_columns, tolerance)
+    change = kernel - fixed  # 0, with the derivative of the kernel
+    moving = _normalize_rows(log_plan + jnp.where(jnp.isfinite(change), change, 0), rows)
+    moving = moving + _newton_step(moving, _shortage(moving, columns), rows, columns)
+    result = _normalize_rows(moving, rows)
+    error = jnp.sum(jnp.abs(_shortage(result, columns)))
+    return result + jnp.where(error <= tolerance, 0, jnp.nan)
+
+
+class _Iterate(NamedTuple):
+    """Newton's method under way.
+
+    Attributes:
+        log_plan: kernelᵢⱼ/temperature + uᵢ + vⱼ; u and v are added at once, so that the entries
+            that matter stay small and keep their digits.
+        temperature: at least 1; only at 1 is the plan that of the kernel.
+        reserve: the temperature to take refuge to, 0 if this was done.
+        done: whether the marginals are right to the tolerance, or NaN.
+        iterations: how many there were.
+    """
+
+    log_plan: Array
+    temperature: Array
+    reserve: Array
+    done: Array | bool
+    iterations: Array | int
+
+
+def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: float) -> Array:
+    """Return kernelᵢⱼ + uᵢ + vⱼ with the marginals given, up to `tolerance` in l1.
+
+    An iteration is one Sinkhorn step, and one Newton step d damped to log(1 + M)/M of its length
+    with M = max d − min d. Both descend, the second since |F‴| ≤ M·F″ along d (Bach,
+    "Self-concordant analysis for logistic regression", 2010). Once Newton's method proves far from
+    the solution, the kernel is divided by a temperature, which falls back to 1 while M is small.
+    """
+
+    def improve(at: _Iterate) -> _Iterate:
+        log_plan = _normalize_rows(at.log_plan, rows)
+        missing = jnp.log(columns) - jax.nn.logsumexp(log_plan, axis=0)
+        log_plan = _normalize_rows(log_plan + missing[None, :], rows)
+        shortage = _shortage(log_plan, columns)
+        step = _newton_step(log_plan, shortage, rows, columns)
+        length = jnp.max(step) - jnp.min(step)
+        damping = jnp.where(length > 0, jnp.log1p(length) / jnp.where(length > 0, length, 1), 1)
+        error = jnp.sum(jnp.abs(shortage))
+        near = (length <= 2) | (error <= tolerance)
+        heat = (length > 8) & (at.reserve > at.temperature) & (error > tolerance)
+        cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
+        moved = (log_plan + damping * step) * (at.temperature / cooler)
+        return _Iterate(
+            log_plan=jnp.where(heat, kernel / at.reserve, moved),
+            temperature=jnp.where(heat, at.reserve, cooler),
+            reserve=jnp.where(heat, 0, at.reserve),
+            done=(at.temperature == 1) & (error <= tolerance) | jnp.isnan(error),
+            iterations=at.iterations + 1,
+        )
+
+    start = _Iterate(
+        log_plan=kernel,
+        temperature=jnp.ones((), kernel.dtype),
+        reserve=jnp.max(jnp.where(jnp.isfinite(kernel), -kernel, 0)) / 8,
+        done=False,
+        iterations=0,
+    )
+    return lax.while_loop(lambda at: ~at.done & (at.iterations < 300), improve, start).log_plan
+
+
+def _normalize_rows(log_plan: Array, rows: Array) -> Array:
+    return log_plan + (jnp.log(rows) - jax.nn.logsumexp(log_plan, axis=1))[:, None]
+
+
+def _shortage(log_plan: Array, columns: Array) -> Array:
+    return columns - jnp.sum(jnp.exp(log_plan), axis=0)
+
+
+def _newton_step(log_plan: Array, shortage: Array, rows: Array, columns: Array) -> Array:
+    """Return the change of v that Newton's method makes, with constants for the Hessian.
+
+    The Hessian diag(Pᵀ·1) − Pᵀ·diag(1/r)·P is a graph Laplacian. Its diagonal is summed from
+    the other entries, which keeps the digits that cancel near a vertex. A ridge of the size of
+    the rounding errors bounds the step, and the null vector 1 is filled in.
+    """
+    plan = lax.stop_gradient(jnp.exp(log_plan))
+    rows, columns = lax.stop_gradient((rows, columns))
+    diagonal = jnp.eye(columns.size, dtype=bool)
+    weights = jnp.where(diagonal, 0, product(plan.T, plan / rows[:, None]))
+    unit = jnp.sqrt(jnp.maximum(columns, jnp.sum(plan, axis=0)))
+    laplacian = jnp.where(diagonal, jnp.sum(weights, axis=1)[None, :], -weights)
+    outer = jnp.outer(unit, unit)
+    ridge = jnp.where(diagonal, RIDGE * jnp.finfo(plan.dtype).eps, 0)
+    factor = jax.scipy.linalg.cho_factor(laplacian / outer + outer + ridge)
+    step = jax.scipy.linalg.cho_solve(factor, shortage / unit) / unit
+    return jnp.where(jnp.all(jnp.isfinite(step)), step, 0)[None, :]
+
+
+def lower(cost: Array) -> Array:
+    """Return gᵢⱼ − uᵢ − vⱼ ≥ 0 with a zero in each row and column: the same functional."""
+    cost = cost - lax.stop_gradient(jnp.min(cost, axis=1, keepdims=True))
+    return cost - lax.stop_gradient(jnp.min(cost, axis=0, keepdims=True))
