@@ -1,7 +1,7 @@
 """The table of geometries. A new geometry is tested by adding one entry to CASES."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cvxpy as cp
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import unixgrad_jax as ux
 from tests import problems
@@ -421,3 +422,16 @@ PENALIZED = {
 }  # fmt: skip
 
 CASES = EUCLIDEAN | ENTROPIC | COMBINED | PENALIZED
+
+
+def by_geometry(cases: Iterable[Any]) -> list[Any]:
+    """Return cases, or their names, as test parameters: one process runs all tests of a geometry.
+
+    What is compiled for one of them serves the others.
+    """
+    names = {id(case): name for name, case in CASES.items()}
+    return [
+        pytest.param(case, id=name, marks=pytest.mark.xdist_group(name))
+        for case in cases
+        for name in [case if isinstance(case, str) else names[id(case)]]
+    ]

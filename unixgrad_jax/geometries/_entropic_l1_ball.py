@@ -34,8 +34,8 @@ class EntropicL1Ball(ConvexSet):
         >>> import jax.numpy as jnp, unixgrad_jax as ux
         >>> ball = ux.EntropicL1Ball(radius=2.0)
         >>> mirror = ball.step(ball.to_mirror(jnp.zeros(3)), jnp.array([-9.0, -1.0, 8.9]), 8.0)
-        >>> ball.to_point(mirror).round(2)
-        Array([ 1.2 ,  0.  , -0.8 ], dtype=float32)
+        >>> ball.to_point(mirror).round(1)
+        Array([ 1.2,  0. , -0.8], dtype=float32)
     """
 
     radius: Scalar = 1.0
