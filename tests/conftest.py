@@ -10,9 +10,20 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 
 
-@pytest.fixture(params=["float32", "float64"])
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code, most of the time of these tests, from one run to the next."""
+    assert config.cache is not None
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture(params=["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def dtype(request: pytest.FixtureRequest) -> Iterator[np.dtype]:
-    """Run the test once with x64 off in float32, and once with x64 on in float64."""
+    """Run the test once with x64 off in float32, and, left out by default, with x64 on in float64.
+
+    By default float64 is tested where it matters most: by the tests that use `x64`, which compare
+    with derivatives, cone solvers and the transcription of the paper.
+    """
     with _x64(request.param == "float64"):
         yield np.dtype(request.param)
 

@@ -40,7 +40,7 @@ def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
     return value
 
 
-@pytest.mark.parametrize("offset", [1.0, None])
+@pytest.mark.parametrize("offset", [pytest.param(1.0, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("name", BOUNDARY)
 def test_float32_reaches_5e_6_relative_error_and_does_not_get_worse_with_t(
     name: str, offset: float | None
@@ -115,7 +115,9 @@ def all_queries(
     return run()
 
 
-@pytest.mark.parametrize("size", [2, 5, 100])
+@pytest.mark.parametrize(
+    "size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (5, 100))]
+)
 @pytest.mark.parametrize("kind", ["smooth", "non-smooth", "noisy"])
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(

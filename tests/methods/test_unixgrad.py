@@ -281,6 +281,7 @@ def mean_noisy_errors(name: str, num_steps: int, every: int, num_keys: int) -> n
     return np.mean(traced, axis=0) - float(problems.least_squares(optimum, *data))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ball", "box", "simplex", "entropic_simplex"])
 def test_noisy_errors_fall_at_least_like_t_to_minus_0_45(name: str) -> None:
