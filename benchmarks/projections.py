@@ -24,7 +24,6 @@ import unixgrad_jax as ux
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # jaxopt says on import that it is no longer maintained
     import jaxopt
-    from jaxopt import isotonic
 
 SIZES = [100, 1_000, 10_000, 100_000, 1_000_000]
 LOOPED_BELOW = 1_000
@@ -89,10 +88,6 @@ VECTORS: dict[str, tuple[Function, dict[str, Function]]] = {
         },
     ),
     "capped simplex": (capped_simplex, {"jaxopt": box_section}),
-    "monotone": (
-        ux.MonotoneBox(-1.0, 1.0).project,
-        {"jaxopt": lambda x: jnp.clip(isotonic.isotonic_l2_pav(x, increasing=True), -1, 1)},
-    ),
 }
 MATRICES: dict[str, tuple[Function, dict[str, Function]]] = {
     "l2 ball of matrices": VECTORS["l2 ball"],

@@ -20,20 +20,36 @@ def scale_to_marginals(kernel: Array, rows: Array, columns: Array) -> Array:
     """Return kernelᵢⱼ + uᵢ + vⱼ, the logarithm of a plan with these marginals of total 1.
 
     The rows, the longer side, are normalized exactly; v minimizes the semi-dual
-    Σ rᵢ·log Σⱼ exp(kernelᵢⱼ + vⱼ) − ⟨c, v⟩. The last Newton step is differentiable and all before
-    it constant: its derivatives are those of the solution.
+    Σ rᵢ·log Σⱼ exp(kernelᵢⱼ + vⱼ) − ⟨c, v⟩. Derivatives are those of the implicit function theorem.
     """
     if kernel.shape[0] < kernel.shape[1]:
-        return scale_to_marginals(kernel.T, columns, rows).T
-    fixed, fixed_rows, fixed_columns = lax.stop_gradient((kernel, rows, columns))
+        return _scale_tall(kernel.T, columns, rows).T
+    return _scale_tall(kernel, rows, columns)
+
+
+@jax.custom_jvp
+def _scale_tall(kernel: Array, rows: Array, columns: Array) -> Array:
     tolerance = TOLERANCE * float(jnp.finfo(kernel.dtype).eps)
-    log_plan = _minimize_semi_dual(-lower(-fixed), fixed_rows, fixed_columns, tolerance)
-    change = kernel - fixed  # 0, with the derivative of the kernel
-    moving = _normalize_rows(log_plan + jnp.where(jnp.isfinite(change), change, 0), rows)
-    moving = moving + _newton_step(moving, _shortage(moving, columns), rows, columns)
-    result = _normalize_rows(moving, rows)
+    log_plan = _minimize_semi_dual(-lower(-kernel), rows, columns, tolerance)
+    result = _normalize_rows(log_plan, rows)
     error = jnp.sum(jnp.abs(_shortage(result, columns)))
     return result + jnp.where(error <= tolerance, 0, jnp.nan)
+
+
+@_scale_tall.defjvp
+def _(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    """Differentiate one Newton step from the solution, with constants for the Hessian."""
+    result = _scale_tall(*primals)
+
+    def newton(kernel: Array, rows: Array, columns: Array) -> Array:
+        moving = _normalize_rows(result + kernel, rows)
+        moving = moving + _newton_step(moving, _shortage(moving, columns), rows, columns)
+        return _normalize_rows(moving, rows)
+
+    kernel, rows, columns = primals
+    change = jnp.where(jnp.isfinite(kernel), tangents[0], 0)
+    at = (jnp.zeros_like(kernel), rows, columns)
+    return result, jax.jvp(newton, at, (change, *tangents[1:]))[1]
 
 
 class _Iterate(NamedTuple):
@@ -44,6 +60,7 @@ class _Iterate(NamedTuple):
             that matter stay small and keep their digits.
         temperature: at least 1; only at 1 is the plan that of the kernel.
         reserve: the temperature to take refuge to, 0 if this was done.
+        error: the l1 error of the column sums before the last step.
         done: whether the marginals are right to the tolerance, or NaN.
         iterations: how many there were.
     """
@@ -51,6 +68,7 @@ class _Iterate(NamedTuple):
     log_plan: Array
     temperature: Array
     reserve: Array
+    error: Array
     done: Array | bool
     iterations: Array | int
 
@@ -58,10 +76,11 @@ class _Iterate(NamedTuple):
 def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: float) -> Array:
     """Return kernelᵢⱼ + uᵢ + vⱼ with the marginals given, up to `tolerance` in l1.
 
-    An iteration is one Sinkhorn step, and one Newton step d damped to log(1 + M)/M of its length
-    with M = max d − min d. Both descend, the second since |F‴| ≤ M·F″ along d (Bach,
-    "Self-concordant analysis for logistic regression", 2010). Once Newton's method proves far from
-    the solution, the kernel is divided by a temperature, which falls back to 1 while M is small.
+    An iteration is one Sinkhorn step and, unless that has left a tenth of the error or less, one
+    Newton step d damped to log(1 + M)/M of its length with M = max d − min d. Both descend, the
+    second since |F‴| ≤ M·F″ along d (Bach, "Self-concordant analysis for logistic regression",
+    2010). Once Newton's method proves far from the solution, the kernel is divided by a
+    temperature, which falls back to 1 while M is small.
     """
 
     def improve(at: _Iterate) -> _Iterate:
@@ -69,10 +88,15 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         missing = jnp.log(columns) - jax.nn.logsumexp(log_plan, axis=0)
         log_plan = _normalize_rows(log_plan + missing[None, :], rows)
         shortage = _shortage(log_plan, columns)
-        step = _newton_step(log_plan, shortage, rows, columns)
+        error = jnp.sum(jnp.abs(shortage))
+        enough = (error <= at.error / 10) | (error <= tolerance)
+        step = lax.cond(
+            enough,
+            lambda: jnp.zeros_like(columns)[None, :],
+            lambda: _newton_step(log_plan, shortage, rows, columns),
+        )
         length = jnp.max(step) - jnp.min(step)
         damping = jnp.where(length > 0, jnp.log1p(length) / jnp.where(length > 0, length, 1), 1)
-        error = jnp.sum(jnp.abs(shortage))
         near = (length <= 2) | (error <= tolerance)
         heat = (length > 8) & (at.reserve > at.temperature) & (error > tolerance)
         cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
@@ -81,6 +105,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
             log_plan=jnp.where(heat, kernel / at.reserve, moved),
             temperature=jnp.where(heat, at.reserve, cooler),
             reserve=jnp.where(heat, 0, at.reserve),
+            error=error,
             done=(at.temperature == 1) & (error <= tolerance) | jnp.isnan(error),
             iterations=at.iterations + 1,
         )
@@ -89,6 +114,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         log_plan=kernel,
         temperature=jnp.ones((), kernel.dtype),
         reserve=jnp.max(jnp.where(jnp.isfinite(kernel), -kernel, 0)) / 8,
+        error=jnp.asarray(jnp.inf, kernel.dtype),
         done=False,
         iterations=0,
     )
