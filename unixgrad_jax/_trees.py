@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
+from jax.typing import ArrayLike, DTypeLike
 
 from unixgrad_jax._types import Array, Params, Scalar
 
@@ -92,10 +92,20 @@ def least(tree: Params, dtype: DTypeLike) -> Array:
     return -largest(jax.tree.map(jnp.negative, tree), dtype)
 
 
+def at_least(value: Array, floor: ArrayLike) -> Array:
+    """Return max(v, floor), NaN for NaN; see `keep_nan`."""
+    return jnp.where(value <= floor, floor, value)
+
+
+def clip(value: Array, low: ArrayLike, high: ArrayLike) -> Array:
+    """Return min(max(v, low), high), NaN for NaN; see `keep_nan`."""
+    return jnp.where(value < low, low, jnp.where(value > high, high, value))
+
+
 def keep_nan(extreme: Array, tree: Params) -> Array:
     """Return the value, or NaN where an entry of the tree is NaN.
 
-    On CPU, XLA's maximum of some thousand entries and more ignores NaNs (jaxlib 0.10).
+    XLA's maximum and minimum lose NaNs in compiled loops on CPU, from some thousand entries on.
     """
     lost = [jnp.any(jnp.isnan(leaf)) for leaf in jax.tree.leaves(tree)]
     return jnp.where(jnp.any(jnp.stack(lost)), jnp.nan, extreme) if lost else extreme

@@ -17,7 +17,7 @@ Gradient = PyTree
 """A pytree with the structure and shapes of the params it belongs to."""
 
 Mirror = PyTree
-"""Mirror coordinates ∇R(x) of a point x, with the structure and shapes of x."""
+"""Mirror coordinates of a point x: ∇R(x) in a form that keeps its digits, any pytree of arrays."""
 
 Scalar = chex.Numeric
 """A Python number or an array of shape ()."""

@@ -298,6 +298,18 @@ def test_nan_stays_visible(geometry: ux.Geometry) -> None:
         assert jnp.isnan(geometry.to_point(stepped)).any()
 
 
+@pytest.mark.parametrize("geometry", ALL, ids=name)
+def test_one_nan_among_many_entries_or_rows_stays_visible(geometry: ux.Geometry) -> None:
+    """XLA's maximum on CPU loses NaNs in some thousand entries and more, also in batches."""
+    large = jnp.full(20_000, 1e-5).at[77].set(jnp.nan)
+    rows = jnp.full((5_000, 3), 0.3).at[77, 1].set(jnp.nan)
+    for function in (geometry.violation, geometry.squared_dual_norm):
+        assert jnp.isnan(function(large))
+        assert jnp.isnan(jax.vmap(function)(rows)[77])
+    assert jnp.isnan(geometry.project(large)).any()
+    assert jnp.isnan(ux.Batched(geometry).violation(rows))
+
+
 @pytest.mark.parametrize("geometry", MATRICES, ids=name)
 def test_nan_stays_visible_in_matrices(geometry: ux.Geometry) -> None:
     point = jnp.eye(3).at[0, 1].set(jnp.nan)

@@ -77,7 +77,7 @@ class L2Ball(Euclidean):
             exponent = jnp.finfo(radius.dtype).maxexp
             factor = jnp.where(overflows, 2.0 ** (-5 * exponent / 8), 2.0 ** (15 * exponent / 32))
             limit = jnp.finfo(radius.dtype).max  # infinite entries have their limit
-            unit = jax.tree.map(lambda v: jnp.clip(v, -limit, limit) * factor, vector)
+            unit = jax.tree.map(lambda v: _trees.clip(v, -limit, limit) * factor, vector)
             outside, inverse_norm = _compare(unit, radius * factor)
             return self._pull_in(wide, unit, outside, radius * inverse_norm)
 
@@ -106,7 +106,7 @@ class L2Ball(Euclidean):
 
     def violation(self, point: Params) -> Array:
         norm = _l2_norm(self._from_center(_trees.unify(point)))
-        return jnp.maximum(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
+        return _trees.at_least(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)
@@ -203,7 +203,7 @@ class L1Ball(Euclidean):
 
     def violation(self, point: Params) -> Array:
         norm = _l1_norm(_trees.unify(point))
-        return jnp.maximum(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
+        return _trees.at_least(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

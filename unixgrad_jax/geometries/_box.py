@@ -101,7 +101,7 @@ class Box(BoxSet, Euclidean):
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
-        clipped = jax.tree.map(jnp.clip, wide, *self._bounds(wide))
+        clipped = jax.tree.map(_trees.clip, wide, *self._bounds(wide))
         return _trees.cast_like(clipped, point)
 
     def diameter(self, like: Params) -> Array:
@@ -153,7 +153,7 @@ class EntropicBox(BoxSet):
         def logit(x: Array, low: Array, high: Array) -> Array:
             width = high - low
             inverse = 1 / jnp.where(width > 0, width, 1)
-            below, above = (jnp.clip(part * inverse, eps, 1) for part in (x - low, high - x))
+            below, above = (_trees.clip(part * inverse, eps, 1) for part in (x - low, high - x))
             return jnp.where(width > 0, jnp.log(below) - jnp.log(above), 0 * x)
 
         return _trees.cast_like(jax.tree.map(logit, wide, *self._bounds(wide)), point)
@@ -175,7 +175,7 @@ class EntropicBox(BoxSet):
             """Return l + w·p or u − w·(1 − p), whichever is the smaller step from its bound."""
             negative = logit < 0
             part = (high - low) * jax.nn.sigmoid(jnp.where(negative, logit, -logit))
-            return jnp.clip(jnp.where(negative, low + part, high - part), low, high)
+            return _trees.clip(jnp.where(negative, low + part, high - part), low, high)
 
         return _trees.cast_like(jax.tree.map(entry, wide, *self._bounds(wide)), mirror)
 

@@ -76,7 +76,8 @@ class CappedSimplex(Euclidean):
             return jnp.zeros((), target.dtype)
         missing = jnp.abs(_trees.total(wide, target.dtype) - target)
         excess = _trees.largest(wide, target.dtype) - cap
-        return jnp.maximum(jnp.maximum(missing, excess), -_trees.least(wide, target.dtype))
+        most = jnp.maximum(jnp.maximum(missing, excess), -_trees.least(wide, target.dtype))
+        return _trees.keep_nan(most, wide)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return tangent_square(gradient)

@@ -75,7 +75,7 @@ class GroupBall(Euclidean):
         wide = _trees.unify(point)
         radius = self._radius(wide)
         norm = _trees.total(group_norms(wide, self.axis), radius.dtype)
-        return jnp.maximum(norm - radius, 0)
+        return _trees.at_least(norm - radius, 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

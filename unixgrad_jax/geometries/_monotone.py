@@ -48,7 +48,7 @@ class MonotoneBox(Euclidean):
         wide = _trees.unify(point)
         if not _trees.size(wide):
             return _trees.as_floating(point)
-        ordered = jnp.clip(isotonic_regression(_trees.ravel(wide)), *self._bounds(wide))
+        ordered = _trees.clip(isotonic_regression(_trees.ravel(wide)), *self._bounds(wide))
         return _trees.cast_like(_trees.unravel(ordered, wide), point)
 
     def violation(self, point: Params) -> Array:
@@ -105,7 +105,7 @@ def isotonic_regression(vector: Array) -> Array:
     size = vector.size
     far = jnp.finfo(vector.dtype).max / (4 * size)  # no sum overflows; infinities have limits
     blocks = 1 << max(size - 1, 0).bit_length()
-    values = jnp.pad(jnp.clip(vector, -far, far), (0, blocks - size), constant_values=far)
+    values = jnp.pad(_trees.clip(vector, -far, far), (0, blocks - size), constant_values=far)
     length = 1
     while length < size:
         pairs = values.reshape(-1, 2, length)

@@ -197,7 +197,7 @@ class GroupNorm(Penalty):
         size = _trees.scalar("step_size", step_size, weight.dtype)
         wide_anchor, slope = (_trees.as_dtype(tree, weight.dtype) for tree in (anchor, gradient))
         shrunk = jax.tree.map(
-            lambda v, beyond: jnp.maximum(beyond, 0) * direction(v, self.axis),
+            lambda v, beyond: _trees.at_least(beyond, 0) * direction(v, self.axis),
             moved,
             norms_beyond(wide_anchor, slope, size, weight, self.axis),
         )
@@ -209,7 +209,7 @@ class GroupNorm(Penalty):
         wide = _trees.unify(gradient)
         weight = self._weight(wide)
         descent = jax.tree.map(
-            lambda g, norm: -jnp.maximum(norm - weight, 0) * direction(g, self.axis),
+            lambda g, norm: -_trees.at_least(norm - weight, 0) * direction(g, self.axis),
             wide,
             group_norms(wide, self.axis),
         )
@@ -265,7 +265,7 @@ def _l1_norm(wide: Params) -> Array:
 
 def _soft(value: Array, amount: Array) -> Array:
     """Return sign(v)·max(|v| − a, 0)."""
-    return jnp.sign(value) * jnp.maximum(jnp.abs(value) - amount, 0)
+    return jnp.sign(value) * _trees.at_least(jnp.abs(value) - amount, 0)
 
 
 def _soft_step(anchor: Params, gradient: Gradient, size: Array, weight: Array) -> Params:
@@ -274,7 +274,7 @@ def _soft_step(anchor: Params, gradient: Gradient, size: Array, weight: Array) -
     def entry(y: Array, g: Array) -> Array:
         y, g = jnp.asarray(y, size.dtype), jnp.asarray(g, size.dtype)
         sign = jnp.sign(y - size * g)
-        return sign * jnp.maximum(sign * y - size * (sign * g + weight), 0)
+        return sign * _trees.at_least(sign * y - size * (sign * g + weight), 0)
 
     return jax.tree.map(entry, anchor, gradient)
 

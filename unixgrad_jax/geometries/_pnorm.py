@@ -85,7 +85,7 @@ class PNormBall(ConvexSet):
 
     def violation(self, point: Params) -> Array:
         wide = _trees.unify(point)
-        return jnp.maximum(_norm(wide, self._exponent(wide)) - self._radius(wide), 0)
+        return _trees.at_least(_norm(wide, self._exponent(wide)) - self._radius(wide), 0)
 
     def _exponent(self, like: Params) -> Array:
         return _trees.scalar("p", self.p, _trees.wide_dtype(like))
@@ -113,7 +113,7 @@ def _scale_into(vector: Params, limit: Array, p: Array) -> Params:
 def _norm(vector: Params, p: Array) -> Array:
     unit, scale = largest_to_one(vector)
     top = _trees.largest(jax.tree.map(jnp.abs, unit), p.dtype)
-    return jnp.where(top > 0, scale * _power_sum(unit, p) ** (1 / p), jnp.maximum(top, 0))
+    return jnp.where(top > 0, scale * _power_sum(unit, p) ** (1 / p), _trees.at_least(top, 0))
 
 
 def _power_sum(unit: Params, p: Array) -> Array:

@@ -52,7 +52,7 @@ class SimplexSet(ConvexSet):
         if not _trees.size(wide):
             return jnp.zeros((), dtype)
         missing = jnp.abs(_trees.total(wide, dtype) - _trees.scalar("total", self.total, dtype))
-        return jnp.maximum(missing, -_trees.least(wide, dtype))
+        return _trees.keep_nan(jnp.maximum(missing, -_trees.least(wide, dtype)), wide)
 
 
 @register
@@ -149,7 +149,8 @@ class EntropicSimplex(SimplexSet):
         scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
         finite = jnp.isfinite(top) | jnp.isnan(top)
         lifted = jax.tree.map(
-            lambda x: jnp.maximum(jnp.where(finite, scale * x, target * (x == top)), floor), wide
+            lambda x: _trees.at_least(jnp.where(finite, scale * x, target * (x == top)), floor),
+            wide,
         )
         shrink = target / _trees.total(lifted, dtype)
         return _trees.cast_like(jax.tree.map(lambda x: shrink * x, lifted), point)

@@ -46,7 +46,7 @@ class SpectrahedronSet(ConvexSet):
         asymmetry = jnp.max(jnp.abs(matrix - matrix.T))
         missing = jnp.abs(jnp.trace(matrix) - trace)
         least = jnp.linalg.eigvalsh(symmetric(matrix))[0]
-        return jnp.maximum(jnp.maximum(missing, asymmetry), -least)
+        return _trees.keep_nan(jnp.maximum(jnp.maximum(missing, asymmetry), -least), matrix)
 
     def _matrix(self, tree: Params) -> Array:
         return matrix_of(tree, type(self).__name__, square=True)

@@ -49,7 +49,7 @@ class NuclearBall(Euclidean):
 
     def violation(self, point: Params) -> Array:
         values = singular_values(matrix_of(point, "NuclearBall"))
-        return jnp.maximum(jnp.sum(values) - _radius(self.radius, point), 0)
+        return _trees.at_least(jnp.sum(values) - _radius(self.radius, point), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)
@@ -102,7 +102,7 @@ class SpectralBall(Euclidean):
     def violation(self, point: Params) -> Array:
         values = singular_values(matrix_of(point, "SpectralBall"))
         largest = values[0] if values.size else jnp.zeros((), values.dtype)
-        return jnp.maximum(largest - _radius(self.radius, point), 0)
+        return _trees.at_least(largest - _radius(self.radius, point), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return _trees.vdot(gradient, gradient)

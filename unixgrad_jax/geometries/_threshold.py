@@ -33,7 +33,7 @@ def shrink_to_sum(values: Params, target: Array, start: Array) -> Params:
     above = jax.tree.map(lambda v, off: jnp.where(off, 0, v - threshold), values, inactive)
     correction = (_trees.total(above, dtype) - target) / _active_count(inactive, dtype)
     return jax.tree.map(
-        lambda v, off: jnp.where(off, 0, jnp.maximum(v - correction, 0)), above, inactive
+        lambda v, off: jnp.where(off, 0, _trees.at_least(v - correction, 0)), above, inactive
     )
 
 

@@ -57,7 +57,7 @@ class TransportSet(ConvexSet):
             top = lax.stop_gradient(jnp.max(x))
             finite = jnp.isfinite(top) | jnp.isnan(top)
             shares = jnp.where(finite, x / jnp.maximum(top, total), x == top)
-            log_plan = scale_to_marginals(jnp.log(jnp.maximum(shares, floor)), rows, columns)
+            log_plan = scale_to_marginals(jnp.log(_trees.at_least(shares, floor)), rows, columns)
             plan = jnp.maximum(jnp.exp(log_plan), floor)  # exp may round to 0
             return _round(total * plan, total * rows, total * columns)
 
