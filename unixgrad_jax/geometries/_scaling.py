@@ -89,6 +89,8 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         log_plan = _normalize_rows(log_plan + missing[None, :], rows)
         shortage = _shortage(log_plan, columns)
         error = jnp.sum(jnp.abs(shortage))
+        # Right to the tolerance, and to rounding: a quarter of it, or no longer getting better.
+        good = (error <= tolerance) & ((error <= tolerance / 4) | (error > at.error / 2))
         enough = (error <= at.error / 10) | (error <= tolerance)
         step = lax.cond(
             enough,
@@ -106,7 +108,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
             temperature=jnp.where(heat, at.reserve, cooler),
             reserve=jnp.where(heat, 0, at.reserve),
             error=error,
-            done=(at.temperature == 1) & (error <= tolerance) | jnp.isnan(error),
+            done=(at.temperature == 1) & good | jnp.isnan(error),
             iterations=at.iterations + 1,
         )
 
