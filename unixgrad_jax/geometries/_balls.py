@@ -199,10 +199,10 @@ class L1Ball(Euclidean):
             return jax.tree.map(lambda v, m: jnp.sign(v) * m, values, shrunk)
 
         # A NaN norm counts as inside: the NaN stays in its entry.
-        return lax.cond(_l1_norm(values) > radius, threshold, lambda: values)
+        return lax.cond(l1_norm(values) > radius, threshold, lambda: values)
 
     def violation(self, point: Params) -> Array:
-        norm = _l1_norm(_trees.unify(point))
+        norm = l1_norm(_trees.unify(point))
         return _trees.at_least(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
@@ -253,7 +253,7 @@ def largest_to_one(vector: Params) -> tuple[Params, Array]:
     divisor = jnp.maximum(scale, jnp.finfo(dtype).tiny)
 
     def to_unit(v: Array) -> Array:
-        limit = jnp.where(jnp.isinf(v), jnp.sign(v), 0)
+        limit = jnp.where(jnp.isinf(v), jnp.sign(v), jnp.where(jnp.isnan(v), v, 0))
         return jnp.where(jnp.isinf(scale), limit, v / divisor)
 
     return jax.tree.map(to_unit, vector), divisor
@@ -264,7 +264,7 @@ def _l2_norm(vector: Params) -> Array:
     return scale * root(_trees.vdot(unit, unit))
 
 
-def _l1_norm(vector: Params) -> Array:
+def l1_norm(vector: Params) -> Array:
     return _trees.total(jax.tree.map(jnp.abs, vector), _trees.wide_dtype(vector))
 
 

@@ -124,7 +124,8 @@ def bring_near(point: Params, size: Array) -> Params:
     scale = jnp.where(top > far, far / top, 1)
 
     def near(x: Array) -> Array:
-        return jnp.where(jnp.isinf(top), jnp.where(jnp.isinf(x), far * jnp.sign(x), 0), x * scale)
+        limit = jnp.where(jnp.isinf(x), far * jnp.sign(x), jnp.where(jnp.isnan(x), x, 0))
+        return jnp.where(jnp.isinf(top), limit, x * scale)
 
     return jax.tree.map(near, point)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
-from unixgrad_jax.geometries._balls import L2Ball, largest_to_one
+from unixgrad_jax.geometries._balls import L2Ball, l1_norm, largest_to_one
 from unixgrad_jax.geometries._base import Euclidean, Geometry, frozen_data, gradient_step
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
@@ -68,7 +68,7 @@ class ElasticNet(Penalty):
     def value(self, point: Params) -> Array:
         wide = _trees.unify(point)
         l1, l2 = self._weights(wide)
-        return l1 * _l1_norm(wide) + l2 / 2 * _trees.vdot(wide, wide)
+        return l1 * l1_norm(wide) + l2 / 2 * _trees.vdot(wide, wide)
 
     def step(
         self, geometry: Geometry, anchor: Params, gradient: Gradient, step_size: Scalar
@@ -257,10 +257,6 @@ class NuclearNorm(Penalty):
 
     def _weight(self, like: Params) -> Array:
         return _trees.scalar("weight", self.weight, _trees.wide_dtype(like))
-
-
-def _l1_norm(wide: Params) -> Array:
-    return _trees.total(jax.tree.map(jnp.abs, wide), _trees.wide_dtype(wide))
 
 
 def _soft(value: Array, amount: Array) -> Array:

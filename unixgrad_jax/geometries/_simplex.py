@@ -149,7 +149,9 @@ class EntropicSimplex(SimplexSet):
         scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
         finite = jnp.isfinite(top) | jnp.isnan(top)
         lifted = jax.tree.map(
-            lambda x: _trees.at_least(jnp.where(finite, scale * x, target * (x == top)), floor),
+            lambda x: _trees.at_least(
+                jnp.where(finite | jnp.isnan(x), scale * x, target * (x == top)), floor
+            ),
             wide,
         )
         shrink = target / _trees.total(lifted, dtype)

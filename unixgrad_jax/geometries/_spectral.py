@@ -16,8 +16,32 @@ from unixgrad_jax.geometries._matrix import (
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 
+class SingularValueBall(Euclidean):
+    """What a ball of matrices in a norm of the singular values is, whatever the norm."""
+
+    radius: Scalar
+
+    def __post_init__(self) -> None:
+        _validation.check_number("radius", self.radius, finite=False)
+
+    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
+        return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        return _trees.vdot(gradient, gradient)
+
+    def interior_point(self, like: Params | None = None) -> Params:
+        return zeros(like, type(self).__name__)
+
+    def _radius(self, like: Params) -> Array:
+        return _trees.scalar("radius", self.radius, _trees.wide_dtype(like))
+
+    def _matrix(self, tree: Params) -> Array:
+        return matrix_of(tree, type(self).__name__)
+
+
 @register
-class NuclearBall(Euclidean):
+class NuclearBall(SingularValueBall):
     """The ball Σσᵢ(X) ≤ r of matrices of small nuclear norm with R = ½‖·‖_F².
 
     Params have one leaf, a matrix (m, n). Norm and dual norm ‖·‖_F; D = √2·r, exactly. The
@@ -36,39 +60,27 @@ class NuclearBall(Euclidean):
 
     radius: Scalar = 1.0
 
-    def __post_init__(self) -> None:
-        _validation.check_number("radius", self.radius, finite=False)
-
-    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
-
     def project(self, point: Params) -> Params:
-        radius = _radius(self.radius, point)
-        matrix = bring_near(matrix_of(point, "NuclearBall"), radius)
+        radius = self._radius(point)
+        matrix = bring_near(self._matrix(point), radius)
         return like_matrix(map_singular_values(_to_l1_ball, matrix, radius), point)
 
     def violation(self, point: Params) -> Array:
-        values = singular_values(matrix_of(point, "NuclearBall"))
-        return _trees.at_least(jnp.sum(values) - _radius(self.radius, point), 0)
-
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
+        values = singular_values(self._matrix(point))
+        return _trees.at_least(jnp.sum(values) - self._radius(point), 0)
 
     def diameter(self, like: Params) -> Array:
         check_matrix(like, "NuclearBall")
         return euclidean_ball_diameter(self.radius, like, "NuclearBall")
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        matrix = matrix_of(gradient, "NuclearBall")
-        vertex = map_singular_values(_top_share, matrix, _radius(self.radius, gradient))
+        matrix = self._matrix(gradient)
+        vertex = map_singular_values(_top_share, matrix, self._radius(gradient))
         return like_matrix(-vertex, gradient)
-
-    def interior_point(self, like: Params | None = None) -> Params:
-        return zeros(like, "NuclearBall")
 
 
 @register
-class SpectralBall(Euclidean):
+class SpectralBall(SingularValueBall):
     """The ball σ_max(X) ≤ r of matrices of bounded spectral norm with R = ½‖·‖_F².
 
     Params have one leaf, a matrix (m, n). Norm and dual norm ‖·‖_F; D² = 2r²·min(m, n), exactly.
@@ -88,41 +100,25 @@ class SpectralBall(Euclidean):
 
     radius: Scalar = 1.0
 
-    def __post_init__(self) -> None:
-        _validation.check_number("radius", self.radius, finite=False)
-
-    def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
-
     def project(self, point: Params) -> Params:
-        matrix = matrix_of(point, "SpectralBall")
-        clipped = map_singular_values(jnp.minimum, matrix, _radius(self.radius, point))
+        matrix = self._matrix(point)
+        clipped = map_singular_values(jnp.minimum, matrix, self._radius(point))
         return like_matrix(clipped, point)
 
     def violation(self, point: Params) -> Array:
-        values = singular_values(matrix_of(point, "SpectralBall"))
+        values = singular_values(self._matrix(point))
         largest = values[0] if values.size else jnp.zeros((), values.dtype)
-        return _trees.at_least(largest - _radius(self.radius, point), 0)
-
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
+        return _trees.at_least(largest - self._radius(point), 0)
 
     def diameter(self, like: Params) -> Array:
         _validation.check_bounded("SpectralBall", self.radius)
         rank = min(check_matrix(like, "SpectralBall"))
-        return jnp.sqrt(2.0 * rank).astype(_trees.wide_dtype(like)) * _radius(self.radius, like)
+        return jnp.sqrt(2.0 * rank).astype(_trees.wide_dtype(like)) * self._radius(like)
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        matrix = matrix_of(gradient, "SpectralBall")
-        vertex = map_singular_values(_all_full, matrix, _radius(self.radius, gradient))
+        matrix = self._matrix(gradient)
+        vertex = map_singular_values(_all_full, matrix, self._radius(gradient))
         return like_matrix(-vertex, gradient)
-
-    def interior_point(self, like: Params | None = None) -> Params:
-        return zeros(like, "SpectralBall")
-
-
-def _radius(radius: Scalar, like: Params) -> Array:
-    return _trees.scalar("radius", radius, _trees.wide_dtype(like))
 
 
 def _to_l1_ball(values: Array, radius: Array) -> Array:
