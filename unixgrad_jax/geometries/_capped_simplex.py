@@ -53,7 +53,7 @@ class CappedSimplex(Euclidean):
         size = _trees.scalar("step_size", step_size, target.dtype)
         threshold = _coarse_threshold(moved, target, cap)
         # Entries strictly inside share the gradient −τ/s: without it, they are as small as the cap.
-        long = jnp.abs(threshold) > 4 * cap
+        long = jnp.abs(threshold) > 4 * target
         common = jnp.where(long, threshold / jnp.where(long, size, 1), 0)
         near = gradient_step(mirror, jax.tree.map(lambda g: g + common, steep), size)
         rest = _fine_threshold(near, target, cap, jnp.where(long, 0, threshold), long)
@@ -65,7 +65,7 @@ class CappedSimplex(Euclidean):
         limits = _limits(wide, target, cap)
         threshold = _coarse_threshold(limits, target, cap)
         near = jax.tree.map(lambda v: v - threshold, limits)
-        far = jnp.abs(threshold) > 4 * cap
+        far = jnp.abs(threshold) > 4 * target
         rest = _fine_threshold(near, target, cap, jnp.zeros_like(target), far)
         return _trees.cast_like(clip_to_sum(near, target, cap, rest), point)
 
