@@ -84,7 +84,10 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
     """
 
     def improve(at: _Iterate) -> _Iterate:
-        log_plan, shortage = _sinkhorn(at.log_plan, rows, columns)
+        log_plan = _normalize_rows(at.log_plan, rows)
+        missing = jnp.log(columns) - jax.nn.logsumexp(log_plan, axis=0)
+        log_plan = _normalize_rows(log_plan + missing[None, :], rows)
+        shortage = _shortage(log_plan, columns)
         error = jnp.sum(jnp.abs(shortage))
         # Right to the tolerance, and to rounding: a quarter of it, or no longer getting better.
         good = (error <= tolerance) & ((error <= tolerance / 4) | (error > at.error / 2))
@@ -118,35 +121,6 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         iterations=0,
     )
     return lax.while_loop(lambda at: ~at.done & (at.iterations < 300), improve, start).log_plan
-
-
-def _sinkhorn(log_plan: Array, rows: Array, columns: Array) -> tuple[Array, Array]:
-    """Scale the rows, the columns, and the rows again; return what the columns then lack, too.
-
-    One exponential an entry: the scalings themselves are products, in logarithms only for columns
-    that have nearly vanished.
-    """
-    highest = jnp.max(log_plan, axis=1, keepdims=True)
-    highest = jnp.where(jnp.isfinite(highest), highest, 0)
-    weights = jnp.exp(log_plan - highest)
-    row_sums = jnp.sum(weights, axis=1, keepdims=True)
-    plan = weights * (rows[:, None] / row_sums)
-    log_plan = log_plan + (jnp.log(rows[:, None] / row_sums) - highest)
-    column_sums = jnp.sum(plan, axis=0)
-    ratio = columns / column_sums
-
-    def in_logarithms() -> tuple[Array, Array, Array]:
-        missing = jnp.log(columns) - jax.nn.logsumexp(log_plan, axis=0)
-        return missing, jnp.exp(log_plan + missing[None, :]), jnp.ones_like(columns)
-
-    missing, plan, factor = lax.cond(
-        jnp.all(column_sums > jnp.sqrt(jnp.finfo(plan.dtype).tiny)),
-        lambda: (jnp.log(ratio), plan, ratio),
-        in_logarithms,
-    )
-    back = rows / product(plan, factor)
-    log_plan = log_plan + missing[None, :] + jnp.log(back)[:, None]
-    return log_plan, columns - factor * product(back, plan)
 
 
 def _normalize_rows(log_plan: Array, rows: Array) -> Array:
