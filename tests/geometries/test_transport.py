@@ -393,3 +393,23 @@ def test_bad_marginals_and_params_are_refused(build: Any, message: str) -> None:
 
 def test_totals_that_differ_show_as_nan_where_they_cannot_be_checked() -> None:
     assert jnp.isnan(TransportPolytope(1.0, 1.0).project(jnp.ones((2, 3)))).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 4), (8, 5), (20, 20)])
+def test_a_thousand_random_plans_all_take_two_steps_of_any_length(shape: tuple[int, int]) -> None:
+    """Steps from 1e-4 to 1e5, forth and half back, from plans of uneven entries and marginals."""
+    rng = np.random.default_rng(32)
+    rows, columns = (np.maximum(rng.dirichlet(np.ones(n)) * 3, 1e-3) for n in shape)
+    columns *= rows.sum() / columns.sum()
+    geometry = TransportPolytope(jnp.asarray(rows, "f"), jnp.asarray(columns, "f"))
+
+    @jax.jit
+    @jax.vmap
+    def violation(y: jax.Array, g: jax.Array, size: jax.Array) -> jax.Array:
+        forth = geometry.step(geometry.to_mirror(geometry.project(y)), g, size)
+        return geometry.violation(geometry.to_point(geometry.step(forth, -g[::-1], 0.7 * size)))
+
+    starts = jnp.asarray(rng.exponential(size=(1000, *shape)) ** 3, "f")
+    gradients = jnp.asarray(rng.normal(size=(1000, *shape)), "f")
+    sizes = jnp.asarray(10 ** rng.uniform(-4, 5, size=1000), "f")
+    assert np.max(violation(starts, gradients, sizes)) <= 8 * np.finfo(np.float32).eps * 3

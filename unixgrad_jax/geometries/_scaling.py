@@ -76,11 +76,11 @@ class _Iterate(NamedTuple):
 def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: float) -> Array:
     """Return kernelᵢⱼ + uᵢ + vⱼ with the marginals given, up to `tolerance` in l1.
 
-    An iteration is one Sinkhorn step and, unless that has left a tenth of the error or less, one
-    Newton step d damped to log(1 + M)/M of its length with M = max d − min d. Both descend, the
-    second since |F‴| ≤ M·F″ along d (Bach, "Self-concordant analysis for logistic regression",
-    2010). Once Newton's method proves far from the solution, the kernel is divided by a
-    temperature, which falls back to 1 while M is small.
+    An iteration is one Sinkhorn step and, unless an early one has left a tenth of the error or
+    less, one Newton step d damped to log(1 + M)/M of its length with M = max d − min d. Both
+    descend, the second since |F‴| ≤ M·F″ along d (Bach, "Self-concordant analysis for logistic
+    regression", 2010). Once Newton's method proves far from the solution, the kernel is divided by
+    a temperature, which falls back to 1 while M is small.
     """
 
     def improve(at: _Iterate) -> _Iterate:
@@ -91,7 +91,8 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         error = jnp.sum(jnp.abs(shortage))
         # Right to the tolerance, and to rounding: a quarter of it, or no longer getting better.
         good = (error <= tolerance) & ((error <= tolerance / 4) | (error > at.error / 2))
-        enough = (error <= at.error / 10) | (error <= tolerance)
+        early = (at.temperature == 1) & (at.iterations < 8)
+        enough = early & ((error <= at.error / 10) | (error <= tolerance / 4))
         step = lax.cond(
             enough,
             lambda: jnp.zeros_like(columns)[None, :],
