@@ -82,6 +82,11 @@ class Case:
     def euclidean(self) -> bool:
         return self.mirror_map is half_square
 
+    def starts(self, rng: np.random.Generator, count: int) -> Vector:
+        """Return members at which the mirror map is defined."""
+        points = self.members(rng, count)
+        return points if self.inner is None else 0.9 * points + 0.1 * self.inner
+
     def pack(self, vector: Any, dtype: Any) -> Any:
         """Return params with these entries."""
         array = jnp.asarray(vector, dtype)

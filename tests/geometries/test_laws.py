@@ -17,12 +17,6 @@ pytestmark = pytest.mark.parametrize("case", by_geometry(CASES.values()))
 STEP_SIZES = [0.0, 1e-3, 0.3, 1.0, 30.0, 1e4]
 
 
-def anchors(case: Case, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Return members at which the mirror map is defined."""
-    points = case.members(rng, count)
-    return points if case.inner is None else 0.9 * points + 0.1 * case.inner
-
-
 def tolerance(case: Case, dtype: np.dtype) -> float:
     return 8 * np.finfo(dtype).eps * case.scale
 
@@ -68,7 +62,7 @@ def stepper(case: Case, dtype: np.dtype) -> Callable[..., tuple[np.ndarray, Any,
 def test_steps_are_feasible_and_keep_the_dtype(case: Case, dtype: np.dtype) -> None:
     rng = np.random.default_rng(0)
     step, violation = stepper(case, dtype), case.geometry.violation
-    for y in anchors(case, rng, 10):
+    for y in case.starts(rng, 10):
         for size in STEP_SIZES:
             point, _, _ = step(y, rng.normal(size=case.size), size)
             assert {leaf.dtype for leaf in jax.tree.leaves(point)} == {dtype}
@@ -116,7 +110,7 @@ def test_steps_are_optimal(case: Case, dtype: np.dtype) -> None:
     members = case.members(rng, 50)
     penalties = np.array([penalty(case, z) for z in members])
     step = stepper(case, dtype)
-    for y in anchors(case, rng, 10):
+    for y in case.starts(rng, 10):
         for size in [1e-3, 0.3, 1.0, 30.0]:
             gradient = rng.normal(size=case.size)
             point, before, after = step(y, gradient, size)
@@ -130,7 +124,7 @@ def test_steps_are_optimal(case: Case, dtype: np.dtype) -> None:
 
 def test_the_mirror_map_is_1_strongly_convex_in_its_norm(case: Case) -> None:
     rng = np.random.default_rng(5)
-    for x, y in zip(anchors(case, rng, 50), anchors(case, rng, 50), strict=True):
+    for x, y in zip(case.starts(rng, 50), case.starts(rng, 50), strict=True):
         middle = case.mirror_map((x + y) / 2)
         mean = (case.mirror_map(x) + case.mirror_map(y)) / 2
         assert middle <= mean - case.norm(x - y) ** 2 / 8 + 1e-12
@@ -257,7 +251,7 @@ OPERATIONS = ["project", "squared_dual_norm", "diameter", "violation", "penalty"
 
 def test_a_tree_is_one_vector(case: Case) -> None:
     rng = np.random.default_rng(15)
-    y, g = anchors(case, rng, 2)[1], rng.normal(size=case.size)
+    y, g = case.starts(rng, 2)[1], rng.normal(size=case.size)
 
     @jax.jit
     def everything(y: Any, g: Any) -> dict[str, Any]:
@@ -290,7 +284,7 @@ def test_mixed_dtypes_are_kept_leaf_by_leaf(case: Case) -> None:
 
 def test_vmap_over_points_is_a_loop(case: Case, dtype: np.dtype) -> None:
     rng = np.random.default_rng(17)
-    starts = jnp.asarray(anchors(case, rng, 6), dtype)
+    starts = jnp.asarray(case.starts(rng, 6), dtype)
     gradients = jnp.asarray(3 * rng.normal(size=(6, case.size)), dtype)
 
     @jax.jit
@@ -323,7 +317,7 @@ def test_vmap_over_sizes_is_a_loop(case: Case, dtype: np.dtype) -> None:
 def test_derivatives_equal_finite_differences(case: Case) -> None:
     """Forward and reverse, in the point, the gradient, the step size and the radius."""
     rng = np.random.default_rng(19)
-    y = jnp.asarray(anchors(case, rng, 30)[-2])
+    y = jnp.asarray(case.starts(rng, 30)[-2])
     if case.inner is None:  # away from the kinks that members sit on
         y = y + 0.1 * rng.normal(size=case.size)
     weights = jnp.asarray(rng.normal(size=case.size))

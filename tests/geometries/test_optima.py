@@ -36,11 +36,6 @@ def solver_solutions(case: Case, y: np.ndarray, g: np.ndarray, size: float) -> l
     return solutions[1:]
 
 
-def starts(case: Case, rng: np.random.Generator, count: int) -> np.ndarray:
-    points = case.members(rng, count)
-    return points if case.inner is None else 0.9 * points + 0.1 * case.inner
-
-
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("name", by_geometry(n for n, case in CASES.items() if case.divergence))
 def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
@@ -55,7 +50,7 @@ def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
         return case.geometry.to_point(case.geometry.step(mirror, case.pack(g, float), size))
 
     errors = []
-    for y in starts(case, rng, 20):
+    for y in case.starts(rng, 20):
         g, size = rng.normal(size=case.size), rng.choice([0.1, 0.5, 2.0])
         point = flat(step(y, g, size))
         solutions = solver_solutions(case, y, g, size)

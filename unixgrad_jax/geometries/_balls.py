@@ -9,7 +9,7 @@ from jax import lax
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
-    Euclidean,
+    FullSpace,
     gradient_step,
     register,
     root,
@@ -24,7 +24,7 @@ from unixgrad_jax.geometries._threshold import (
 
 
 @register
-class L2Ball(Euclidean):
+class L2Ball(FullSpace):
     """The ball ‖x − c‖₂ ≤ r with R = ½‖·‖₂².
 
     Norm and dual norm ‖·‖₂; D = √2·r, exactly. The projection is a radial scaling, about 6 flops
@@ -108,9 +108,6 @@ class L2Ball(Euclidean):
         norm = _l2_norm(self._from_center(_trees.unify(point)))
         return _trees.at_least(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
 
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
-
     def diameter(self, like: Params) -> Array:
         return euclidean_ball_diameter(self.radius, like, "L2Ball")
 
@@ -132,7 +129,7 @@ class L2Ball(Euclidean):
 
 
 @register
-class L1Ball(Euclidean):
+class L1Ball(FullSpace):
     """The ball ‖x‖₁ ≤ r with R = ½‖·‖₂².
 
     Norm and dual norm ‖·‖₂; D = √2·r, exactly. The projection is a soft threshold found by
@@ -204,9 +201,6 @@ class L1Ball(Euclidean):
     def violation(self, point: Params) -> Array:
         norm = l1_norm(_trees.unify(point))
         return _trees.at_least(norm - _trees.scalar("radius", self.radius, norm.dtype), 0)
-
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
 
     def diameter(self, like: Params) -> Array:
         return euclidean_ball_diameter(self.radius, like, "L1Ball")

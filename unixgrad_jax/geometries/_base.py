@@ -103,6 +103,13 @@ class Euclidean(ConvexSet):
         return mirror
 
 
+class FullSpace(Euclidean):
+    """A Euclidean set that lies in no affine subspace: the dual norm is ‖·‖₂."""
+
+    def squared_dual_norm(self, gradient: Gradient) -> Array:
+        return _trees.vdot(gradient, gradient)
+
+
 def gradient_step(anchor: Params, gradient: Gradient, step_size: Scalar) -> Params:
     """Return y − s·g, all leaves in the wide dtype of the anchor."""
     dtype = _trees.wide_dtype(anchor)
@@ -131,7 +138,7 @@ def bring_near(point: Params, size: Array) -> Params:
 
 
 def root(value: Array) -> Array:
-    """Return √v for a scalar v ≥ 0, with derivative 0 at 0."""
+    """Return √v for v ≥ 0, with derivative 0 at 0."""
     positive = value > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, value, 1)), value)
 
@@ -147,9 +154,7 @@ def tangent_square(gradient: Gradient) -> Array:
 def equal_shares(name: str, total: Scalar, like: Params) -> Params:
     """Return params shaped like `like` with s/n in all entries."""
     share = _trees.scalar(name, total, _trees.wide_dtype(like)) / max(_trees.size(like), 1)
-    return jax.tree.map(
-        lambda leaf: jnp.full(_trees.shape(leaf), share, _trees.float_dtype(leaf)), like
-    )
+    return filled(share, like)
 
 
 def zeros(like: Params | None, name: str) -> Params:
@@ -158,8 +163,14 @@ def zeros(like: Params | None, name: str) -> Params:
     Raises:
         ValueError: if `like` is None.
     """
-    like = shape_from(like, 0.0, name)
-    return jax.tree.map(lambda leaf: jnp.zeros(_trees.shape(leaf), _trees.float_dtype(leaf)), like)
+    return filled(0.0, shape_from(like, 0.0, name))
+
+
+def filled(value: Scalar, like: Params) -> Params:
+    """Return params shaped like `like` with one value in all entries."""
+    return jax.tree.map(
+        lambda leaf: jnp.full(_trees.shape(leaf), value, _trees.float_dtype(leaf)), like
+    )
 
 
 def shape_from(like: Params | None, own: Params, name: str) -> Params:

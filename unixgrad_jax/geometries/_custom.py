@@ -8,11 +8,11 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import Euclidean, gradient_step, register, shape_from, zeros
+from unixgrad_jax.geometries._base import FullSpace, gradient_step, register, zeros
 
 
 @register
-class Unconstrained(Euclidean):
+class Unconstrained(FullSpace):
     """The whole space ℝⁿ with R = ½‖·‖₂², and a diameter of the user's.
 
     Norm and dual norm ‖·‖₂. D is what the theory needs bounded: with all iterates within a distance
@@ -45,9 +45,6 @@ class Unconstrained(Euclidean):
         """Return 0, or NaN where the point is not finite."""
         return 0 * _trees.total(_trees.unify(point), _trees.wide_dtype(point))
 
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
-
     def diameter(self, like: Params) -> Array:
         return _given_diameter("Unconstrained", self.own_diameter, like)
 
@@ -63,7 +60,7 @@ class Unconstrained(Euclidean):
 
 
 @register
-class FromProjection(Euclidean):
+class FromProjection(FullSpace):
     """Any closed convex set, given by its Euclidean projection, with R = ½‖·‖₂².
 
     Norm and dual norm ‖·‖₂; D is the user's. A step is the projection of y − s·g, as accurate and
@@ -116,9 +113,6 @@ class FromProjection(Euclidean):
         most = jnp.maximum(_trees.largest(change, _trees.wide_dtype(wide)), 0)
         return _trees.keep_nan(most, change)
 
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
-
     def diameter(self, like: Params) -> Array:
         return _given_diameter("FromProjection", self.own_diameter, like)
 
@@ -133,7 +127,7 @@ class FromProjection(Euclidean):
 
     def interior_point(self, like: Params | None = None) -> Params:
         """Return the point of the set nearest to 0, where ½‖x‖² is least."""
-        return self.project(zeros(shape_from(like, 0.0, "FromProjection"), "FromProjection"))
+        return self.project(zeros(like, "FromProjection"))
 
     def _checked(self, name: str, result: Params, like: Params) -> Params:
         _trees.check_same_structure(f"{name}(params)", result, like)

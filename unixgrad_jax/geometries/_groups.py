@@ -9,14 +9,21 @@ from jax import lax
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import euclidean_ball_diameter
-from unixgrad_jax.geometries._base import Euclidean, bring_near, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import (
+    FullSpace,
+    bring_near,
+    gradient_step,
+    register,
+    root,
+    zeros,
+)
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 Axis = int | tuple[int, ...] | None
 
 
 @register
-class GroupBall(Euclidean):
+class GroupBall(FullSpace):
     """The ball Σ_g ‖x_g‖₂ ≤ r of the group lasso with R = ½‖·‖₂².
 
     A group is what the norm is taken over: the entries along `axis` of a leaf, for each position
@@ -77,9 +84,6 @@ class GroupBall(Euclidean):
         norm = _trees.total(group_norms(wide, self.axis), radius.dtype)
         return _trees.at_least(norm - radius, 0)
 
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
-
     def diameter(self, like: Params) -> Array:
         return euclidean_ball_diameter(self.radius, like, "GroupBall")
 
@@ -134,8 +138,7 @@ def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
 
 
 def _unit_norm(unit: Array, axis: Axis) -> Array:
-    squared = _sum(unit**2, axis)
-    return jnp.where(squared == 0, 0, jnp.sqrt(jnp.where(squared == 0, 1, squared)))
+    return root(_sum(unit**2, axis))
 
 
 def norms_beyond(

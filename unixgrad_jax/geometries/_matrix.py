@@ -84,7 +84,7 @@ def map_singular_values(rule: Rule, matrix: Array, parameter: Array) -> Array:
 def _map_tall(rule: Rule, matrix: Array, parameter: Array) -> Array:
     left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
     mapped = rule(values, parameter)
-    return jnp.where(jnp.all(mapped == values), matrix, product(left * mapped[None, :], right))
+    return _from_singular_values(matrix, left, values, mapped, right)
 
 
 @_map_tall.defjvp
@@ -98,14 +98,21 @@ def _(rule: Rule, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     )
     own, slopes = _slopes(rule, values, parameter)
     scale = jnp.max(values)
-    even = _quotient(mapped[:, None] - mapped[None, :], values[:, None] - values[None, :], scale)
-    odd = _quotient(mapped[:, None] + mapped[None, :], values[:, None] + values[None, :], scale)
-    alone = _quotient(mapped, values, scale)
-    core = even(slopes) * symmetric(inner) + odd(slopes) * (inner - inner.T) / 2
+    rises, runs = (x[:, None] - x[None, :] for x in (mapped, values))
+    even = _quotient(rises, runs, scale, slopes)
+    rises, runs = (x[:, None] + x[None, :] for x in (mapped, values))
+    odd = _quotient(rises, runs, scale, slopes)
+    core = even * symmetric(inner) + odd * (inner - inner.T) / 2
     core = jnp.where(jnp.eye(values.size, dtype=bool), mapped_change[:, None], core)
-    outer = (half - product(left, inner)) * alone(own)[None, :]
-    result = jnp.where(jnp.all(mapped == values), matrix, product(left * mapped[None, :], right))
+    outer = (half - product(left, inner)) * _quotient(mapped, values, scale, own)[None, :]
+    result = _from_singular_values(matrix, left, values, mapped, right)
     return result, product(product(left, core) + outer, right)
+
+
+def _from_singular_values(
+    matrix: Array, left: Array, values: Array, mapped: Array, right: Array
+) -> Array:
+    return jnp.where(jnp.all(mapped == values), matrix, product(left * mapped[None, :], right))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -134,7 +141,7 @@ def _(rule: Rule, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     _, slopes = _slopes(rule, values, parameter)
     scale = jnp.max(jnp.abs(values))
     gaps = values[:, None] - values[None, :]
-    core = _quotient(mapped[:, None] - mapped[None, :], gaps, scale)(slopes) * inner
+    core = _quotient(mapped[:, None] - mapped[None, :], gaps, scale, slopes) * inner
     core = jnp.where(jnp.eye(values.size, dtype=bool), mapped_change[:, None], core)
     result = _from_eigenvalues(matrix, values, mapped, vectors)
     return result, product(product(vectors, core), vectors.T)
@@ -152,11 +159,10 @@ def _slopes(rule: Rule, values: Array, parameter: Array) -> tuple[Array, Array]:
     return own, symmetric(own[:, None] - jacobian)
 
 
-def _quotient(difference: Array, gap: Array, scale: Array) -> Callable[[Array], Array]:
-    """Return the divided difference as a function of the slope that replaces it at small gaps."""
+def _quotient(difference: Array, gap: Array, scale: Array, slope: Array) -> Array:
+    """Return the divided difference, at small gaps the slope in its place."""
     close = jnp.abs(gap) <= jnp.sqrt(jnp.finfo(gap.dtype).eps) * scale
-    quotient = difference / jnp.where(close, 1, gap)
-    return lambda slope: jnp.where(close, slope, quotient)
+    return jnp.where(close, slope, difference / jnp.where(close, 1, gap))
 
 
 def product(a: Array, b: Array) -> Array:

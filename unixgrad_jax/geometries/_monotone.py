@@ -5,12 +5,12 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import Euclidean, gradient_step, register, shape_from
+from unixgrad_jax.geometries._base import FullSpace, filled, gradient_step, register, shape_from
 from unixgrad_jax.geometries._threshold import root_of_decreasing
 
 
 @register
-class MonotoneBox(Euclidean):
+class MonotoneBox(FullSpace):
     """The ordered vectors l ≤ x₁ ≤ x₂ ≤ … ≤ xₙ ≤ u with R = ½‖·‖₂².
 
     The entries of a tree follow each other in tree order. Norm and dual norm ‖·‖₂;
@@ -59,9 +59,6 @@ class MonotoneBox(Euclidean):
         outside = jnp.max(jnp.maximum(lower - vector, vector - upper), initial=0)
         return _trees.keep_nan(jnp.maximum(drops, outside), vector)
 
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
-
     def diameter(self, like: Params) -> Array:
         lower, upper = self._bounds(like)
         return (upper - lower) * jnp.sqrt(jnp.asarray(_trees.size(like) / 2, lower.dtype))
@@ -83,10 +80,7 @@ class MonotoneBox(Euclidean):
         """Return the midpoint of the bounds in every entry, the center of ½‖x − midpoint‖²."""
         like = shape_from(like, 0.0, "MonotoneBox")
         lower, upper = self._bounds(like)
-        middle = lower / 2 + upper / 2
-        return jax.tree.map(
-            lambda leaf: jnp.full(_trees.shape(leaf), middle, _trees.float_dtype(leaf)), like
-        )
+        return filled(lower / 2 + upper / 2, like)
 
     def _bounds(self, like: Params) -> tuple[Array, Array]:
         dtype = _trees.wide_dtype(like)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import euclidean_ball_diameter
-from unixgrad_jax.geometries._base import Euclidean, bring_near, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import FullSpace, bring_near, gradient_step, register, zeros
 from unixgrad_jax.geometries._matrix import (
     check_matrix,
     like_matrix,
@@ -16,7 +16,7 @@ from unixgrad_jax.geometries._matrix import (
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 
-class SingularValueBall(Euclidean):
+class SingularValueBall(FullSpace):
     """What a ball of matrices in a norm of the singular values is, whatever the norm."""
 
     radius: Scalar
@@ -26,9 +26,6 @@ class SingularValueBall(Euclidean):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
-
-    def squared_dual_norm(self, gradient: Gradient) -> Array:
-        return _trees.vdot(gradient, gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         return zeros(like, type(self).__name__)
