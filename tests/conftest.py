@@ -6,6 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from tests.precision import x64_set
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 
@@ -25,24 +27,12 @@ def dtype(request: pytest.FixtureRequest) -> Iterator[np.dtype]:
     By default float64 is tested where it matters most: by the tests that use `x64`, which compare
     with derivatives, cone solvers and the transcription of the paper.
     """
-    with _x64(request.param == "float64"):
+    with x64_set(request.param == "float64"):
         yield np.dtype(request.param)
 
 
 @pytest.fixture
 def x64() -> Iterator[None]:
     """Run the test with x64 on."""
-    with _x64(True):
+    with x64_set(True):
         yield
-
-
-class _x64:  # noqa: N801
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
-
-    def __enter__(self) -> None:
-        self.before = jax.config.jax_enable_x64
-        jax.config.update("jax_enable_x64", self.enabled)
-
-    def __exit__(self, *_: object) -> None:
-        jax.config.update("jax_enable_x64", self.before)

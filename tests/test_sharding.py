@@ -1,70 +1,82 @@
-"""Params spread over eight (virtual) devices: the same iterates, and a state spread likewise."""
+"""More than one device: data and params spread over eight virtual ones, and over two processes."""
 
+import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
+import threading
 
-SCRIPT = """
-import jax, jax.numpy as jnp, numpy as np, optax
-import unixgrad_jax as ux
-from jax.sharding import NamedSharding, PartitionSpec
-from tests import problems
+import jax
+import numpy as np
 
-assert jax.device_count() == 8
-spread = NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d"))
-data, _, targets = (jnp.asarray(a, jnp.float32) for a in problems.regression_data(40, 64))
+from tests import on_devices, problems
 
 
-def half_steps(optimizer, params):
-    state = optimizer.init(params)
-
-    @jax.jit
-    def step(params, state):
-        gradient = jax.grad(problems.least_squares)(params, data, targets)
-        updates, state = optimizer.update(gradient, state, params)
-        return optax.apply_updates(params, updates), state
-
-    for _ in range(20):
-        params, state = step(params, state)
-    return params, state
+def test_params_spread_over_devices_give_the_same_iterates_and_a_state_spread_likewise() -> None:
+    run_at_once(["params_spread", "Auto", *problems.GEOMETRIES], ["solve_spread"], devices=8)
 
 
-for name, geometry in problems.GEOMETRIES.items():
-    start = geometry.interior_point(jnp.zeros(64, jnp.float32))
-    point = 3 * jax.random.normal(jax.random.key(0), (64,))
-    np.testing.assert_allclose(
-        geometry.project(jax.device_put(point, spread)), geometry.project(point), atol=1e-6
+def test_params_with_explicit_sharding_give_the_same_iterates_and_a_state_sharded_likewise() -> (
+    None
+):
+    run_at_once(["params_spread", "Explicit", "box", "simplex"], devices=8)
+
+
+def test_losses_averaged_over_devices_with_shard_map_give_the_iterates_of_one_device() -> None:
+    run_at_once(
+        ["rows_spread", "simplex", "half-step", "opaque"],
+        ["rows_spread", "ball", "half-step"],
+        devices=8,
     )
-    optimizer = ux.unixgrad(geometry)
-    params, state = half_steps(optimizer, start)
-    sharded, sharded_state = half_steps(optimizer, jax.device_put(start, spread))
-    np.testing.assert_allclose(sharded, params, atol=2e-5)
-    for leaf in (sharded_state.anchor, sharded_state.average, sharded_state.hint):
-        assert leaf.sharding.is_equivalent_to(spread, 1), (name, leaf.sharding)
-    run = ux.solve(problems.least_squares, geometry, start, 10, args=(data, targets))
-    spread_run = ux.solve(
-        problems.least_squares, geometry, jax.device_put(start, spread), 10, args=(data, targets)
+
+
+def test_two_processes_with_half_the_rows_each_reach_the_params_of_one_process() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    printed = run_at_once(
+        ["half_of_the_rows", "0", port], ["half_of_the_rows", "1", port], devices=1
     )
-    np.testing.assert_allclose(spread_run.params, run.params, atol=2e-5)
-    print(name)
-"""
+    first, second = (json.loads(text.splitlines()[-1]) for text in printed)  # after Gloo's own
+    assert first == second
+    alone = on_devices.regression(on_devices.FEATURES, on_devices.TARGETS)
+    np.testing.assert_allclose(first, alone, atol=1e-5)
 
 
-def test_sharded_params_give_the_same_iterates_and_a_sharded_state() -> None:
+def run_at_once(*commands: list[str], devices: int, timeout: float = 120) -> list[str]:
+    """Run each command of on_devices in a process of its own, and return what they print."""
     root = pathlib.Path(__file__).parent.parent
     environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
+        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
         "PYTHONPATH": str(root),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env=environment,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) == 5
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.on_devices", *command],
+            env=environment,
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for command in commands
+    ]
+
+    def kill_all() -> None:
+        for process in processes:
+            process.kill()
+
+    too_late = threading.Timer(timeout, kill_all)
+    too_late.start()
+    try:
+        outputs, errors = zip(*(process.communicate() for process in processes), strict=True)
+    finally:
+        too_late.cancel()
+        kill_all()
+    assert not any(process.returncode for process in processes), "\n".join(errors)
+    return list(outputs)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
+from jax import lax
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Params
+from unixgrad_jax._types import Array, Params
 from unixgrad_jax.methods import UniXGradState
 
 MethodState = UniXGradState
@@ -17,14 +19,18 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
 
     The state is found by its type through `optax.chain`, `partition`, `masked`, `MultiSteps`,
     `inject_hyperparams` and any other wrapper whose state is a pytree. Where a wrapper hides part
-    of the params from the method, that part is returned as it is in `params`.
+    of the params from the method, that part is returned as it is in `params`; where it rearranges
+    them, as `optax.flatten`, `optax.contrib.split_real_and_imaginary` and flax's optimizers do,
+    that is undone.
 
     Args:
-        opt_state: an optimizer state that contains exactly one method state.
+        opt_state: an optimizer state that contains exactly one method state. Of a partition with
+            several, pass each block's own, `opt_state.inner_states[label]`, one after the other.
         params: the current params; they give structure and dtypes.
 
     Raises:
-        ValueError: if there is no method state in `opt_state`, or several.
+        ValueError: if there is no method state in `opt_state`, or several, or if it is not a state
+            of these params.
 
     Example:
         >>> import jax.numpy as jnp, optax, unixgrad_jax as ux
@@ -35,10 +41,14 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
     """
     states = method_states(opt_state)
     if len(states) != 1:
-        found = "none" if not states else f"{len(states)} of them"
+        found = "none"
+        if states:
+            found = (
+                f"{len(states)}: give each block's own state, such as inner_states[label], not all"
+            )
         raise ValueError(
             "eval_params needs an optimizer state with exactly one UniXGradState inside, "
-            f"but found {found} in a {type(opt_state).__name__}."
+            f"but a {type(opt_state).__name__} holds {found}."
         )
     return output_point(states[0], params)
 
@@ -50,11 +60,53 @@ def method_states(opt_state: Any) -> list[MethodState]:
 
 
 def output_point(state: MethodState, params: Params) -> Params:
-    """Return the state's average in the dtypes of params; masked parts come from params."""
+    """Return the state's average as params: their structure, dtypes, and what was masked."""
+    hidden = [
+        _names(path)
+        for path, node in jax.tree_util.tree_leaves_with_path(state.average, is_leaf=_is_masked)
+        if _is_masked(node)
+    ]
 
-    def read(average: Any, own: Any) -> Any:
-        return own if isinstance(average, optax.MaskedNode) else _trees.cast_like(average, own)
+    def is_hidden(path: Any) -> bool:
+        return any(_names(path[: len(prefix)]) == prefix for prefix in hidden)
 
-    return jax.tree.map(
-        read, state.average, params, is_leaf=lambda node: isinstance(node, optax.MaskedNode)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(params)
+    shown = _poured_into(
+        [leaf for path, leaf in leaves if not is_hidden(path)], jax.tree.leaves(state.average)
     )
+    rest = iter(shown)
+    answer = [leaf if is_hidden(path) else next(rest) for path, leaf in leaves]
+    return jax.tree.unflatten(structure, answer)
+
+
+def _is_masked(node: Any) -> bool:
+    return isinstance(node, optax.MaskedNode)
+
+
+def _names(path: Any) -> list[str]:
+    """Return the keys of a path, which are the same in containers of other types."""
+    return [jax.tree_util.keystr((key,), simple=True) for key in path]
+
+
+def _poured_into(leaves: list[Any], average: list[Array]) -> list[Array]:
+    """Return the entries of the average in the shapes and dtypes of the leaves of params.
+
+    Wrappers change what holds the entries, never their order: flax has its own boxes around
+    arrays, `optax.flatten` one vector, `split_real_and_imaginary` two arrays for a complex one.
+    """
+    expected = [_trees.shape(leaf) for leaf in leaves for _ in range(1 + jnp.iscomplexobj(leaf))]
+    shapes = [part.shape for part in average]
+    if shapes == [(_trees.size(leaves),)] != expected:
+        average = _trees.unravel(average[0], leaves)
+    elif shapes != expected:
+        raise ValueError(
+            f"params must be those of the optimizer state, whose average has shapes {shapes}; "
+            f"those of params are {expected}."
+        )
+    rest = iter(average)
+    return [
+        lax.complex(next(rest), next(rest))
+        if jnp.iscomplexobj(leaf)
+        else _trees.cast_like(next(rest), leaf)
+        for leaf in leaves
+    ]

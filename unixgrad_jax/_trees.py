@@ -153,7 +153,8 @@ def broadcast(name: str, prefix: Params, like: Params) -> Params:
     def spread(leaf: Any, to: Any) -> Array:
         if np.broadcast_shapes(shape(leaf), shape(to)) != shape(to):
             raise ValueError
-        return jnp.broadcast_to(jnp.asarray(leaf, dtype), shape(to))
+        # Zeros like the params carry their explicit sharding, which `where` insists on.
+        return jnp.broadcast_to(jnp.asarray(leaf, dtype), shape(to)) + jnp.zeros_like(to, dtype)
 
     try:
         return jax.tree.map(spread, full, like)

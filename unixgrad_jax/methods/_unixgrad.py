@@ -66,7 +66,9 @@ def unixgrad(
 
     The answer is x̄: read it with `eval_params`. The state starts at `geometry.project(params)`;
     where the objective is undefined outside K, project the params too, since the first gradient is
-    taken where they are. In a chain, put this transform last: it sets params to a point of K.
+    taken where they are. In a chain, put this transform last: it sets params to a point of K, and
+    expects the next gradient there. What changes gradients (clipping, weight decay, noise) goes
+    before it; a transform after it would move params off that point without the state knowing.
 
     Args:
         geometry: the constraint set and its mirror map.
