@@ -42,11 +42,12 @@ def params_spread(axis_type: str, *names: str) -> None:
             assert leaf.ndim == 0 or leaf.sharding.is_equivalent_to(spread, 1), (name, leaf)
 
 
-def solve_spread() -> None:
+def solve_spread(name: str) -> None:
     mesh, _ = eight_devices("Auto")
-    start = center(problems.GEOMETRIES["simplex"])
+    geometry = problems.GEOMETRIES[name]
+    start = center(geometry)
     alone, together = (
-        ux.solve(loss, problems.GEOMETRIES["simplex"], params, 10, args=(FEATURES, TARGETS)).params
+        ux.solve(loss, geometry, params, 10, args=(FEATURES, TARGETS)).params
         for params in (start, jax.device_put(start, NamedSharding(mesh, SPREAD)))
     )
     np.testing.assert_allclose(together, alone, atol=2e-5)
