@@ -1,7 +1,7 @@
 """The table of methods: whoever adds a method adds it here, and every law is tested on it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -49,11 +49,26 @@ METHODS = {
     ),
 }
 
-each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+VARIANTS = {"unixgrad_without_offset"}
+"""Methods that differ little from another one: left out by default, like float64."""
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of tests on this method."""
+    return [pytest.mark.slow] if name in VARIANTS else []
+
+
+def table(names: Iterable[str]) -> list[Any]:
+    """Return test parameters for methods of the table."""
+    return [pytest.param(METHODS[name], id=name, marks=marks(name)) for name in names]
+
+
+each_method = pytest.mark.parametrize("method", table(METHODS))
 each_plain_method = pytest.mark.parametrize(
-    "method",
-    [method for method in METHODS.values() if not method.opaque],
-    ids=[name for name, method in METHODS.items() if not method.opaque],
+    "method", table(name for name, method in METHODS.items() if not method.opaque)
+)
+each_opaque_method = pytest.mark.parametrize(
+    "method", table(name for name, method in METHODS.items() if method.opaque)
 )
 
 

@@ -13,12 +13,12 @@ from jax import lax
 
 import unixgrad_jax as ux
 from tests.methods.catalogue import (
-    METHODS,
     START,
     TARGET,
     Method,
     answer,
     each_method,
+    each_opaque_method,
     each_plain_method,
     gradient,
     run,
@@ -307,9 +307,7 @@ def test_missing_params_are_named(method: Method) -> None:
         optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)), grad_fn=lambda p: p)
 
 
-@pytest.mark.parametrize(
-    "method", [method for method in METHODS.values() if method.opaque], ids=lambda _: "opaque"
-)
+@each_opaque_method
 def test_opaque_methods_name_what_they_lack(method: Method) -> None:
     optimizer = method.make(BALL)
     with pytest.raises(ValueError, match=r"update\(..., grad_fn=...\)"):

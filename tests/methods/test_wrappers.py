@@ -22,6 +22,7 @@ from tests.methods.catalogue import (
     each_method,
     each_plain_method,
     gradient,
+    marks,
     run,
     step,
 )
@@ -61,10 +62,10 @@ REARRANGING = ("flatten", "split_real_and_imaginary")  # grad_fn would be given 
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        pytest.param(method, name, id=f"{name}-{label}")
-        for label, method in METHODS.items()
+        pytest.param(METHODS[label], name, id=f"{name}-{label}", marks=marks(label))
+        for label in METHODS
         for name in NEUTRAL
-        if not (method.opaque and name in REARRANGING)
+        if not (METHODS[label].opaque and name in REARRANGING)
     ],
 )
 def test_wrappers_that_change_nothing_give_the_plain_run(method: Method, name: str) -> None:
