@@ -83,6 +83,15 @@ def test_stochastic_solves_draw_two_fresh_batches_an_iteration() -> None:
     assert len(keys) == len(set(keys)) == 40
 
 
+some_by_default = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("ball", "simplex") else pytest.mark.slow)
+        for name in problems.GEOMETRIES
+    ],
+)
+
+
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
 def test_minibatch_solves_are_reproducible_and_get_close(make: Callable) -> None:
     sampler = ux.minibatches((A, B), 5)
@@ -161,7 +170,7 @@ def test_a_second_call_with_new_arrays_compiles_nothing(caplog: pytest.LogCaptur
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", problems.GEOMETRIES)
+@some_by_default
 def test_derivatives_of_the_answer_equal_finite_differences(name: str) -> None:
     """Forward and reverse, in the data, the start, the radius and D."""
     data, _, targets = problems.regression_data(20, 8)
@@ -196,7 +205,7 @@ def test_derivatives_of_the_answer_equal_finite_differences(name: str) -> None:
         np.testing.assert_allclose(jnp.vdot(gradient, direction), expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", problems.GEOMETRIES)
+@some_by_default
 def test_vmap_over_data_starts_radii_diameters_and_keys_is_a_loop(name: str) -> None:
     factors = jnp.array([0.7, 1.0, 1.6])
     starts = jax.random.uniform(jax.random.key(0), (3, 8))

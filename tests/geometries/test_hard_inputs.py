@@ -429,7 +429,7 @@ def test_a_million_entries_sum_to_one(seed: int, spread: float) -> None:
         ux.GroupBall(),
         ux.Box(-1.0, 1.0),
         ux.EntropicBox(-1.0, 1.0),
-        ux.MonotoneBox(-1.0, 1.0),
+        pytest.param(ux.MonotoneBox(-1.0, 1.0), marks=pytest.mark.slow),  # compiles long
     ],
     ids=name,
 )
