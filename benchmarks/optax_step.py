@@ -103,8 +103,8 @@ def measure(name: str, size: int) -> Iterator[dict[str, Any]]:
         "adam + optax projection": optax_projection,
         "adam + our projection": geometry.project,
     }
+    own = training(ux.unixgrad(geometry), lambda params: params, size)
     for peer, projection in peers.items():
-        own = training(ux.unixgrad(geometry), lambda params: params, size)
         other = training(optax.adam(1e-3), projection, size)
         own_time, other_time, ratio = side_by_side(
             own.step, other.step, repeats=REPEATS, calls=calls_in(other.step)

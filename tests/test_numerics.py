@@ -10,6 +10,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
+from tests.precision import x64_set
 
 A, SOLUTION, B = problems.regression_data(500, 100)
 NORM, SUM = float(np.linalg.norm(SOLUTION)), float(np.abs(SOLUTION).sum())
@@ -26,8 +27,7 @@ def value64(x: np.ndarray, A: np.ndarray, b: np.ndarray) -> float:
 
 def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
     """Return a float64 optimum with a certificate of 1e-9 relative."""
-    jax.config.update("jax_enable_x64", True)
-    try:
+    with x64_set(True):
         args = (jnp.asarray(A), jnp.asarray(b))
         x = ux.solve(
             problems.least_squares, geometry, jnp.zeros(A.shape[1]), 100_000, args=args, offset=None
@@ -35,8 +35,6 @@ def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
         gradient = jax.grad(problems.least_squares)(x, *args)
         value = value64(x, A, b)
         assert ux.frank_wolfe_gap(geometry, x, gradient) <= 1e-8 * value
-    finally:
-        jax.config.update("jax_enable_x64", False)
     return value
 
 

@@ -61,21 +61,23 @@ def method_states(opt_state: Any) -> list[MethodState]:
 
 def output_point(state: MethodState, params: Params) -> Params:
     """Return the state's average as params: their structure, dtypes, and what was masked."""
-    hidden = [
+    hidden = {
         _names(path)
         for path, node in jax.tree_util.tree_leaves_with_path(state.average, is_leaf=_is_masked)
         if _is_masked(node)
-    ]
+    }
 
-    def is_hidden(path: Any) -> bool:
-        return any(_names(path[: len(prefix)]) == prefix for prefix in hidden)
+    def is_shown(path: Any) -> bool:
+        names = _names(path)
+        return not any(names[:depth] in hidden for depth in range(len(names) + 1))
 
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
-    shown = _poured_into(
-        [leaf for path, leaf in leaves if not is_hidden(path)], jax.tree.leaves(state.average)
-    )
-    rest = iter(shown)
-    answer = [leaf if is_hidden(path) else next(rest) for path, leaf in leaves]
+    shown = [is_shown(path) for path, _ in leaves]
+    own = [leaf for (_, leaf), is_own in zip(leaves, shown, strict=True) if is_own]
+    rest = iter(_poured_into(own, jax.tree.leaves(state.average)))
+    answer = [
+        next(rest) if is_own else leaf for (_, leaf), is_own in zip(leaves, shown, strict=True)
+    ]
     return jax.tree.unflatten(structure, answer)
 
 
@@ -83,9 +85,9 @@ def _is_masked(node: Any) -> bool:
     return isinstance(node, optax.MaskedNode)
 
 
-def _names(path: Any) -> list[str]:
+def _names(path: Any) -> tuple[str, ...]:
     """Return the keys of a path, which are the same in containers of other types."""
-    return [jax.tree_util.keystr((key,), simple=True) for key in path]
+    return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
 
 
 def _poured_into(leaves: list[Any], average: list[Array]) -> list[Array]:
