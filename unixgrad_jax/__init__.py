@@ -5,6 +5,9 @@ from unixgrad_jax._certificates import frank_wolfe_gap
 from unixgrad_jax._eval_params import eval_params
 from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._minibatches import minibatches
+from unixgrad_jax._minimize import Solution, minimize
+from unixgrad_jax._progress import progress_bar
+from unixgrad_jax._search import Status
 from unixgrad_jax._solve import Run, solve
 from unixgrad_jax.geometries import (
     Batched,
@@ -69,9 +72,11 @@ __all__ = [
     "Run",
     "ShiftedEntropySimplex",
     "Simplex",
+    "Solution",
     "Spectrahedron",
     "SpectralBall",
     "SquaredL2Norm",
+    "Status",
     "StepInfo",
     "TransportPolytope",
     "Unconstrained",
@@ -80,6 +85,8 @@ __all__ = [
     "eval_params",
     "frank_wolfe_gap",
     "minibatches",
+    "minimize",
+    "progress_bar",
     "solve",
     "unixgrad",
 ]

@@ -1,10 +1,12 @@
 """Bounds on the error of a point that need no knowledge of the optimum."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Array, Gradient, Params
+from unixgrad_jax._types import Array, Gradient, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 
 
@@ -36,3 +38,50 @@ def frank_wolfe_gap(geometry: Geometry, params: Params, gradient: Gradient) -> A
     vertex = geometry.minimize_linear(_trees.as_dtype(gradient, _trees.wide_dtype(wide)))
     difference = jax.tree.map(jnp.subtract, wide, vertex)
     return _trees.vdot(gradient, difference) + geometry.penalty(wide) - geometry.penalty(vertex)
+
+
+class Cut(NamedTuple):
+    """A linear function below f, c + ⟨g, ·⟩: the tangent of a convex f, or a mean of tangents.
+
+    Attributes:
+        slope: g.
+        constant: c, f(x) − ⟨g, x⟩ for the tangent at x.
+        magnitude: the size of what c is a difference of, |f(x)| + Σ|gᵢxᵢ|, in which it rounds.
+    """
+
+    slope: Gradient
+    constant: Array
+    magnitude: Array
+
+
+def tangent(value: Array, gradient: Gradient, point: Params) -> Cut:
+    """Return the cut f(x) + ⟨∇f(x), · − x⟩."""
+    return Cut(
+        slope=gradient,
+        constant=value - _trees.vdot(gradient, point),
+        magnitude=jnp.abs(value) + _absolute(gradient, point),
+    )
+
+
+def mix(cut: Cut, other: Cut, weight: Array) -> Cut:
+    """Return (1 − θ)·cut + θ·other, again a cut."""
+    return jax.tree.map(lambda a, b: a + weight * (b - a), cut, other)
+
+
+def lower_bound(geometry: Geometry, cut: Cut, rounding: Scalar) -> Array:
+    """Return the least value of cut + h on K, made smaller by what rounding may have added.
+
+    Args:
+        geometry: the set, with its linear minimization oracle.
+        cut: a linear function below f.
+        rounding: the relative rounding error that the cut may have, in its own magnitude.
+    """
+    vertex = geometry.minimize_linear(cut.slope)
+    penalty = geometry.penalty(vertex)
+    magnitude = cut.magnitude + _absolute(cut.slope, vertex) + jnp.abs(penalty)
+    return cut.constant + _trees.vdot(cut.slope, vertex) + penalty - rounding * magnitude
+
+
+def _absolute(a: Params, b: Params) -> Array:
+    """Return Σ|aᵢbᵢ|."""
+    return _trees.vdot(jax.tree.map(jnp.abs, a), jax.tree.map(jnp.abs, b))

@@ -1,15 +1,13 @@
 """A full solve of a fixed number of iterations in one compiled scan."""
 
 import functools
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 import optax
 
-from unixgrad_jax import _loops, _trees
+from unixgrad_jax import _arguments, _loops
 from unixgrad_jax._eval_params import method_states, output_point
 from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._types import Key, Objective, Params, Scalar
@@ -93,66 +91,30 @@ def solve(
         Array([0.6, 0.8], dtype=float32)
     """
     check_hyperparameters(geometry, diameter, offset)
-    _check_counts(num_steps=num_steps, trace_every=trace_every)
-    if not isinstance(args, tuple):
-        raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
+    _arguments.check_counts(num_steps=num_steps, trace_every=trace_every)
+    _arguments.check_args(args)
     if (sampler is None) != (key is None):
         missing, given = ("key", "sampler") if key is None else ("sampler", "key")
         raise ValueError(f"{given}= was given without {missing}=; stochastic gradients need both.")
     if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
         raise TypeError(f"optimizer must be an optax transform, not {optimizer!r}.")
-    start = _start(geometry, params)
+    start = _arguments.start(geometry, params)
     if diameter is None and optimizer is None:
         diameter = geometry.diameter(start)
     return _run(
-        _as_pytree("objective", objective),
+        _arguments.as_pytree("objective", objective),
         geometry,
         start,
         args,
-        None if sampler is None else _as_pytree("sampler", sampler),
+        None if sampler is None else _arguments.as_pytree("sampler", sampler),
         key,
         diameter,
         offset,
-        None if trace is None else _as_pytree("trace", trace),
+        None if trace is None else _arguments.as_pytree("trace", trace),
         num_steps=int(num_steps),
         trace_every=int(trace_every),
         optimizer=optimizer,
     )
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if value < 1 or int(value) != value:
-            raise ValueError(f"{name} must be an integer of at least 1, not {value}.")
-
-
-def _start(geometry: Geometry, params: Params | None) -> Params:
-    """Return the params to start from, floating and strongly typed."""
-    leaves = jax.tree.leaves(params)
-    if params is None or any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
-        return geometry.interior_point(params)
-    return _trees.as_floating(params)
-
-
-def _as_pytree(name: str, function: Callable) -> Callable:
-    """Return the function as a pytree, so that `jax.jit` takes it as an argument.
-
-    Functions that are pytrees of arrays already stay as they are; any other is static, compared
-    by equality.
-    """
-    if not callable(function):
-        raise TypeError(f"{name} must be callable, not {function!r}.")
-    array_like = (jax.Array, np.ndarray, np.generic, numbers.Number)
-    if all(isinstance(leaf, array_like) for leaf in jax.tree.leaves(function)):
-        return function
-    try:
-        hash(function)
-    except TypeError:
-        raise TypeError(
-            f"{name} must be hashable, or a pytree of arrays such as jax.tree_util.Partial, for a "
-            f"second call to reuse the compiled code; {type(function).__name__} is neither."
-        ) from None
-    return jax.tree_util.Partial(function)
 
 
 @functools.partial(jax.jit, static_argnames=("num_steps", "trace_every", "optimizer"))

@@ -1,0 +1,61 @@
+"""What the full solves do with their arguments before anything is compiled."""
+
+import numbers
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from unixgrad_jax import _trees
+from unixgrad_jax._types import Params
+from unixgrad_jax.geometries import Geometry
+
+
+def check_args(args: tuple) -> None:
+    """Check that the further arguments of an objective come as a tuple.
+
+    Raises:
+        TypeError: if they do not.
+    """
+    if not isinstance(args, tuple):
+        raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
+
+
+def check_counts(**counts: int) -> None:
+    """Check that numbers of steps are integers of at least 1.
+
+    Raises:
+        ValueError: naming the one that is not.
+    """
+    for name, value in counts.items():
+        if value < 1 or int(value) != value:
+            raise ValueError(f"{name} must be an integer of at least 1, not {value}.")
+
+
+def start(geometry: Geometry, params: Params | None) -> Params:
+    """Return the params to start from, floating and strongly typed."""
+    leaves = jax.tree.leaves(params)
+    if params is None or any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
+        return geometry.interior_point(params)
+    return _trees.as_floating(params)
+
+
+def as_pytree(name: str, function: Callable) -> Callable:
+    """Return the function as a pytree, so that `jax.jit` takes it as an argument.
+
+    Functions that are pytrees of arrays already stay as they are; any other is static, compared
+    by equality.
+    """
+    if not callable(function):
+        raise TypeError(f"{name} must be callable, not {function!r}.")
+    array_like = (jax.Array, np.ndarray, np.generic, numbers.Number)
+    if all(isinstance(leaf, array_like) for leaf in jax.tree.leaves(function)):
+        return function
+    try:
+        hash(function)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be hashable, or a pytree of arrays such as jax.tree_util.Partial, for a "
+            f"second call to reuse the compiled code; {type(function).__name__} is neither."
+        ) from None
+    return jax.tree_util.Partial(function)

@@ -1,0 +1,456 @@
+"""The compiled loop of `minimize`: optimistic UniXGrad with cuts, candidates and restarts."""
+
+import enum
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from unixgrad_jax import _trees
+from unixgrad_jax._certificates import Cut, lower_bound, mix, tangent
+from unixgrad_jax._template import Average, prox_then_average
+from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+from unixgrad_jax.geometries import Geometry
+
+CHECK_EVERY = 5
+"""Iterations between two checks. 3, 5, 6, 8 and 12 were compared on the table of problems."""
+RESTART_FACTOR = 0.1
+"""The proven gap, relative to the one at the last restart, that calls for a new one."""
+STALL_FACTOR = 2.0
+"""What a stall multiplies Σ by; 1, 1.4, 2 and 4 were compared."""
+FIRST_PATIENCE = 4
+"""Iterations that a run gets before it can stall; doubled by each stall, which keeps the rate."""
+REJECTION_FACTOR = 16.0
+"""What a rejected step multiplies Σ by: the next one is a quarter as long."""
+MAX_REJECTIONS = 20
+"""In a row, without a better point: steps are then 10⁻¹² of what they were."""
+ROUNDING = 8
+"""Units of rounding allowed in the objective, the gradient and each cut."""
+QUIET_STEPS = 100
+"""Iterations without a tenth of progress in the gap, near rounding, that end the search."""
+NEAR_ROUNDING = 30
+"""How many times the rounding of f(x_0) − f* a gap is still near it."""
+STEEP = 30
+"""How asymmetric the growth of f along a step may be; 1 for a quadratic, 10 for exp over 10."""
+SUSPECT_GAP = 100
+"""The gap at the start, relative to the value there, that looks like a singularity."""
+MAX_HALVINGS = 20
+"""Of the way from the start to the center."""
+
+
+class Status(enum.IntEnum):
+    """Why `minimize` stopped; the array in `Solution.status` compares with it.
+
+    Attributes:
+        CONVERGED: the proven error is within the tolerance.
+        MAX_STEPS: the iterations ran out first; value and bound are true as they stand.
+        PRECISION_LIMIT: the tolerance is beyond what the dtype can prove.
+        NONFINITE: no finite value and gradient was found, or none at any step, however short.
+    """
+
+    CONVERGED = 0
+    MAX_STEPS = 1
+    PRECISION_LIMIT = 2
+    NONFINITE = 3
+
+    @property
+    def message(self) -> str:
+        """One sentence for people."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.CONVERGED: "The proven error is within the tolerance.",
+    Status.MAX_STEPS: "max_steps iterations were not enough; the bound on the error is true.",
+    Status.PRECISION_LIMIT: "Rounding keeps the proven error above the tolerance in this dtype.",
+    Status.NONFINITE: "The objective or its gradient is not finite where the method has to go.",
+}
+RUNNING = -1
+
+
+class Evaluate(NamedTuple):
+    """f, its gradient and what it returns besides, at points in the dtypes of the start."""
+
+    objective: Callable[..., Any]
+    args: tuple
+    has_aux: bool
+    geometry: Geometry
+    like: Params
+
+    def __call__(self, point: Params) -> "Point":
+        params = _trees.cast_like(point, self.like)
+        result, gradient = jax.value_and_grad(self.objective, has_aux=self.has_aux)(
+            params, *self.args
+        )
+        value, aux = result if self.has_aux else (result, None)
+        dtype = _trees.wide_dtype(params)
+        units = [jnp.finfo(leaf.dtype).eps for leaf in jax.tree.leaves((value, params))]
+        wide = _trees.unify(params)
+        smooth = jnp.asarray(value, dtype)
+        return Point(
+            params=params,
+            value=smooth + self.geometry.penalty(wide),
+            gradient=_trees.as_dtype(gradient, dtype),
+            cut=tangent(smooth, _trees.as_dtype(gradient, dtype), wide),
+            rounding=jnp.asarray(ROUNDING * max(units), dtype),
+            aux=aux,
+        )
+
+
+class Point(NamedTuple):
+    """An evaluated point.
+
+    Attributes:
+        params: x, in the dtypes of the start.
+        value: f(x) + h(x).
+        gradient: ∇f(x), in the wide dtype like all that follows.
+        cut: the tangent of f at x.
+        rounding: the relative error allowed in all of these.
+        aux: what else the objective returned.
+    """
+
+    params: Params
+    value: Array
+    gradient: Gradient
+    cut: Cut
+    rounding: Array
+    aux: Any
+
+
+class Run(NamedTuple):
+    """The method since its last restart.
+
+    Attributes:
+        step: t, the number of finished iterations.
+        anchor: mirror coordinates of y_t.
+        average: x̄_t.
+        last: x̄_t as evaluated, whose gradient is the next hint.
+        cut: the mean of the tangents at x̄_1, ..., x̄_t with the weights of the average.
+        sum_squares: Σ α_i²·‖g_i − g_{i−1}‖*² over all runs, and ‖g_0‖*².
+        failed: whether the last step was rejected.
+    """
+
+    step: Array
+    anchor: Mirror
+    average: Average
+    last: Point
+    cut: Cut
+    sum_squares: Array
+    failed: Array
+
+
+class Search(NamedTuple):
+    """What the loop carries.
+
+    Attributes:
+        run: the method since its last restart.
+        best: the evaluated point of least value.
+        lower_bound: the best proven lower bound on the optimum.
+        gap_at_restart: best value − lower bound when the run began.
+        checked_value: the best value at the last check.
+        patience: iterations that a run gets before it can stall.
+        rejections: rejected steps since the last better point.
+        first_gap: best value − lower bound at the start.
+        quiet_gap, quiet_since: the last gap that was a tenth better than the one before, and when.
+        status: a `Status`, or RUNNING.
+        num_steps, num_gradients, num_restarts: counters.
+    """
+
+    run: Run
+    best: Point
+    lower_bound: Array
+    gap_at_restart: Array
+    checked_value: Array
+    patience: Array
+    rejections: Array
+    first_gap: Array
+    quiet_gap: Array
+    quiet_since: Array
+    status: Array
+    num_steps: Array
+    num_gradients: Array
+    num_restarts: Array
+
+    @property
+    def gap(self) -> Array:
+        return self.best.value - self.lower_bound
+
+
+class Limits(NamedTuple):
+    """When to stop."""
+
+    rtol: Array
+    atol: Array
+    max_steps: Array
+
+
+def search(
+    evaluate: Evaluate,
+    start: Params,
+    diameter: Scalar,
+    limits: Limits,
+    callback: Callable[..., None] | None,
+) -> Search:
+    """Run the method from a feasible start until the error is proven small, or cannot be."""
+
+    def running(search: Search) -> Array:
+        return search.status == RUNNING
+
+    def block(search: Search) -> Search:
+        end = jnp.minimum(search.num_steps + CHECK_EVERY, limits.max_steps)
+
+        def unchecked(search: Search) -> Array:
+            return running(search) & (search.num_steps < end) & ~search.run.failed
+
+        search = lax.while_loop(
+            unchecked, lambda search: iterate(evaluate, search, diameter, limits), search
+        )
+        search = lax.cond(
+            running(search),
+            lambda search: check(evaluate, search, limits),
+            lambda search: search,
+            search,
+        )
+        if callback is not None:
+            jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
+        return search
+
+    return lax.while_loop(running, block, begin(evaluate, start, limits))
+
+
+def begin(evaluate: Evaluate, start: Params, limits: Limits) -> Search:
+    """Evaluate the start, moved inwards where the objective is singular on the boundary."""
+    geometry = evaluate.geometry
+    first, count = _away_from_singularities(evaluate, start)
+    bound = lower_bound(geometry, first.cut, first.rounding)
+    finite = is_finite(first)
+    bound = jnp.where(finite & ~jnp.isnan(bound), bound, -jnp.inf)
+    gap = first.value - bound
+    zero = jnp.zeros((), jnp.int32)
+    search = Search(
+        run=_fresh_run(geometry, first, geometry.squared_dual_norm(first.gradient)),
+        best=first,
+        lower_bound=bound,
+        gap_at_restart=gap,
+        checked_value=first.value,
+        patience=jnp.asarray(FIRST_PATIENCE, jnp.int32),
+        rejections=zero,
+        first_gap=gap,
+        quiet_gap=gap,
+        quiet_since=zero,
+        status=jnp.where(finite, RUNNING, Status.NONFINITE).astype(jnp.int32),
+        num_steps=zero,
+        num_gradients=count,
+        num_restarts=zero,
+    )
+    return stop_if_converged(search, limits)
+
+
+class _Walk(NamedTuple):
+    point: Point
+    gap: Array
+    count: Array
+    suspect: Array
+
+
+def _away_from_singularities(evaluate: Evaluate, start: Params) -> tuple[Point, Array]:
+    """Return the start, or a point nearer to the center of K, and the number of gradients taken.
+
+    Where nothing is finite, or a gap is enormous beside the value, the objective may be singular
+    at the boundary, and the first gradient would set a scale that forbids all progress. The way
+    to the center is then halved for as long as that makes the gap a hundred times smaller.
+    """
+    geometry = evaluate.geometry
+    center = _trees.unify(geometry.interior_point(start))
+
+    def measured(point: Point, count: Array, better: Array | bool) -> _Walk:
+        gap = point.value - lower_bound(geometry, point.cut, 0.0)
+        gap = jnp.where(is_finite(point) & ~jnp.isnan(gap), gap, jnp.inf)
+        small = jnp.isfinite(gap) & (gap <= SUSPECT_GAP * jnp.abs(point.value))
+        suspect = ~small & better & (count < MAX_HALVINGS)
+        return _Walk(point, gap, count, suspect)
+
+    def halve(walk: _Walk) -> _Walk:
+        middle = jax.tree.map(lambda x, c: (x + c) / 2, _trees.unify(walk.point.params), center)
+        new = measured(evaluate(middle), walk.count + 1, better=True)
+        better = (new.gap < walk.gap / 100) | jnp.isinf(walk.gap)
+        old = walk._replace(count=new.count, suspect=jnp.zeros_like(walk.suspect))
+        return optax.tree.where(better, new, old)
+
+    walk = measured(evaluate(start), jnp.ones((), jnp.int32), better=True)
+    walk = lax.while_loop(lambda walk: walk.suspect, halve, walk)
+    return walk.point, walk.count
+
+
+def iterate(evaluate: Evaluate, search: Search, diameter: Scalar, limits: Limits) -> Search:
+    """Take one iteration, or reject it and leave the run as it was.
+
+    x_t = argmin_{x∈K} α_t⟨g_{t−1}, x⟩ + D_R(x, y_{t−1})/η_t
+    x̄_t = x̄_{t−1} + θ_t·(x_t − x̄_{t−1})                      g_t = ∇f(x̄_t)
+    y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
+    """
+    geometry, run = evaluate.geometry, search.run
+    dtype = run.sum_squares.dtype
+    alpha = run.step.astype(dtype) + 1
+    theta = 2 / (alpha + 1)
+    known = run.sum_squares > 0
+    eta = 2 * diameter / jnp.sqrt(jnp.where(known, run.sum_squares, 1))
+    size = jnp.where(known, alpha * eta, 0)
+    _, average = prox_then_average(
+        geometry, run.anchor, run.last.gradient, size, run.average, theta
+    )
+    point = evaluate(average.value)
+    anchor = geometry.step(run.anchor, point.gradient, size)
+    innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.last.gradient))
+    sum_squares = run.sum_squares + alpha**2 * innovation
+    taken = Run(
+        step=run.step + 1,
+        anchor=anchor,
+        average=average,
+        last=point,
+        cut=mix(run.cut, point.cut, theta),
+        sum_squares=sum_squares,
+        failed=jnp.zeros((), jnp.bool_),
+    )
+    good = (
+        is_finite(point)
+        & _all_finite((geometry.to_point(anchor), sum_squares))
+        & ~_is_steep(run.last, point, search.gap)
+    )
+    new = optax.tree.where(good, _with_candidate(geometry, search, point), search)
+    new = new._replace(
+        run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
+        num_steps=search.num_steps + 1,
+        num_gradients=search.num_gradients + 1,
+    )
+    return stop_if_converged(new, limits)
+
+
+def _is_steep(last: Point, point: Point, gap: Array) -> Array:
+    """Return whether f grew far faster along a step than a smooth function does.
+
+    A quadratic has B(x, y) = B(y, x) for B(y, x) = f(y) − f(x) − ⟨∇f(x), y − x⟩. Near a
+    singularity the slope explodes before the value does; to accept that slope would put an end
+    to all progress. Steps at the level of the gap, where rounding can rule, are not judged.
+    """
+    way = optax.tree.sub(_trees.unify(point.params), _trees.unify(last.params))
+    rise = point.value - last.value
+    ahead = rise - _trees.vdot(last.gradient, way)
+    back = _trees.vdot(point.gradient, way) - rise
+    return (back > STEEP * ahead) & (back > 10 * gap)
+
+
+def _with_candidate(geometry: Geometry, search: Search, point: Point) -> Search:
+    """Take over the point if it is the best, and its lower bound if it is."""
+    bound = lower_bound(geometry, point.cut, point.rounding)
+    better = point.value < search.best.value
+    return search._replace(
+        best=optax.tree.where(better, point, search.best),
+        lower_bound=jnp.where(bound > search.lower_bound, bound, search.lower_bound),
+        rejections=jnp.where(better, 0, search.rejections),
+    )
+
+
+def check(evaluate: Evaluate, search: Search, limits: Limits) -> Search:
+    """Try y_t, use the mean of the cuts, and decide whether to restart or to give up."""
+    search = lax.cond(
+        search.run.failed,
+        lambda search: search,
+        lambda search: stop_if_converged(_with_extra_bounds(evaluate, search), limits),
+        search,
+    )
+    search = _restart_if_due(evaluate.geometry, search)
+    search = _give_up_near_rounding(search)
+    return _finish(search, search.num_steps >= limits.max_steps, Status.MAX_STEPS)
+
+
+def _with_extra_bounds(evaluate: Evaluate, search: Search) -> Search:
+    """Evaluate y_t, which often converges linearly, and bound f* by the mean of the cuts.
+
+    The mean closes in on f* at the rate of the method itself, where single tangents may not: f
+    may have kinks. Its rounding is that of a running mean, at worst one unit an iteration.
+    """
+    geometry, run = evaluate.geometry, search.run
+    point = evaluate(geometry.to_point(run.anchor))
+    tried = optax.tree.where(is_finite(point), _with_candidate(geometry, search, point), search)
+    units = 1 + run.step.astype(point.rounding.dtype) / ROUNDING
+    bound = lower_bound(geometry, run.cut, units * run.last.rounding)
+    return tried._replace(
+        lower_bound=jnp.where(bound > tried.lower_bound, bound, tried.lower_bound),
+        num_gradients=search.num_gradients + 1,
+    )
+
+
+def _restart_if_due(geometry: Geometry, search: Search) -> Search:
+    """Go back to the best point where the gap has fallen, the run stalls or a step was rejected."""
+    run, running = search.run, search.status == RUNNING
+    fallen = running & ~run.failed & (search.gap <= RESTART_FACTOR * search.gap_at_restart)
+    improved = search.best.value < search.checked_value
+    stalled = running & ~run.failed & ~fallen & ~improved & (run.step >= search.patience)
+    rejected = running & run.failed
+    factor = jnp.where(rejected, REJECTION_FACTOR, jnp.where(stalled, STALL_FACTOR, 1))
+    sum_squares = run.sum_squares * factor.astype(run.sum_squares.dtype)
+    rejections = search.rejections + rejected
+    restart = fallen | stalled | rejected
+    search = search._replace(
+        run=optax.tree.where(restart, _fresh_run(geometry, search.best, sum_squares), run),
+        gap_at_restart=jnp.where(fallen, search.gap, search.gap_at_restart),
+        checked_value=search.best.value,
+        patience=jnp.where(stalled, 2 * search.patience, search.patience),
+        rejections=rejections,
+        num_restarts=search.num_restarts + restart,
+    )
+    hopeless = (rejections > MAX_REJECTIONS) | ~jnp.isfinite(sum_squares)
+    return _finish(search, hopeless, Status.NONFINITE)
+
+
+def _fresh_run(geometry: Geometry, start: Point, sum_squares: Array) -> Run:
+    """Return a run that begins at an evaluated point. Σ stays: it has learned (L·D)²."""
+    wide = _trees.unify(start.params)
+    return Run(
+        step=jnp.zeros((), jnp.int32),
+        anchor=geometry.to_mirror(wide),
+        average=Average(wide, optax.tree.zeros_like(wide)),
+        last=start,
+        cut=start.cut,
+        sum_squares=sum_squares,
+        failed=jnp.zeros((), jnp.bool_),
+    )
+
+
+def _give_up_near_rounding(search: Search) -> Search:
+    """Stop where the gap is small enough to be rounding, and no longer falls."""
+    progress = search.gap < 0.9 * search.quiet_gap
+    quiet_since = jnp.where(progress, search.num_steps, search.quiet_since)
+    search = search._replace(
+        quiet_gap=jnp.where(progress, search.gap, search.quiet_gap), quiet_since=quiet_since
+    )
+    scale = jnp.abs(search.best.value) + search.first_gap
+    near = search.gap <= NEAR_ROUNDING * search.best.rounding * scale
+    quiet = search.num_steps - quiet_since >= jnp.maximum(QUIET_STEPS, quiet_since // 2)
+    return _finish(search, near & quiet, Status.PRECISION_LIMIT)
+
+
+def stop_if_converged(search: Search, limits: Limits) -> Search:
+    """Stop where the proven gap is within the tolerance."""
+    gap = search.gap
+    size = jnp.maximum(jnp.abs(search.best.value), jnp.abs(search.lower_bound))
+    converged = jnp.isfinite(gap) & (gap <= limits.atol + limits.rtol * size)
+    return _finish(search, converged, Status.CONVERGED)
+
+
+def _finish(search: Search, ended: Array, status: Status) -> Search:
+    now = (search.status == RUNNING) & ended
+    return search._replace(status=jnp.where(now, jnp.int32(status), search.status))
+
+
+def is_finite(point: Point) -> Array:
+    """Return whether value, gradient and tangent are finite."""
+    return _all_finite((point.value, point.gradient, point.cut.constant))
+
+
+def _all_finite(tree: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
