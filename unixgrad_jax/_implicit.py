@@ -1,5 +1,6 @@
 """The derivative of a solution with respect to the data of its problem."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,43 +10,44 @@ from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Array, Objective, Params
-from unixgrad_jax.geometries import Geometry
+from unixgrad_jax._types import Array, Params
 
 
 def follow_solution(
-    objective: Objective, geometry: Geometry, args: tuple, solution: Params, step_size: Array
+    problem: Callable[[Any], Any], data: Any, solution: Params, step_size: Array
 ) -> Params:
-    """Return the solution, with the derivative of the exact one in objective, args and geometry.
+    """Return the solution, with the derivative of the exact one in the data.
 
     The minimizer of f + h on K is the fixed point of a step, x = step(x, ∇f(x)). By the implicit
     function theorem its derivative solves (I − J)·dx = dT, where J is the derivative of the step
-    in x and dT the one in the data; J contains the projection onto the tangent space at boundary
-    points. The system is solved by GMRES, forward and transposed.
+    in x and dT the one in the data; at boundary points J contains the projection onto the
+    tangent space. GMRES solves the system, and its transpose in reverse mode.
 
     Args:
-        objective: f, called as `objective(params, *args)`.
-        geometry: K and R.
-        args: further arguments.
+        problem: `problem(data)` is called with a point for its `.gradient`, and has a `.geometry`.
+        data: a pytree of arrays and functions.
         solution: x, in one wide dtype.
         step_size: the length of the step, about 1/L.
     """
 
-    def residual(point: Params) -> Params:
-        gradient = jax.grad(objective)(point, *args)
-        moved = geometry.step(geometry.to_mirror(point), gradient, step_size)
+    def residual(data: Any, point: Params) -> Params:
+        at = problem(data)
+        geometry = at.geometry
+        moved = geometry.step(geometry.to_mirror(point), at(point).gradient, step_size)
         return optax.tree.sub(point, geometry.to_point(moved))
 
-    def given(_: Any, point: Params) -> Params:
-        return point
-
-    return lax.custom_root(residual, lax.stop_gradient(solution), given, _solve_linear)
-
-
-def _solve_linear(linear: Any, right: Params) -> Params:
-    size = _trees.size(right)
-    eps = float(jnp.finfo(_trees.wide_dtype(right)).eps)
-    return gmres(linear, right, tol=10 * eps, restart=min(size, 50), maxiter=max(1, size // 25))[0]
+    solution = lax.stop_gradient(solution)
+    _, in_point = jax.linearize(lambda point: residual(lax.stop_gradient(data), point), solution)
+    units = float(jnp.finfo(_trees.wide_dtype(solution)).eps)
+    change, _ = gmres(
+        in_point,
+        residual(data, solution),
+        tol=100 * units,
+        restart=min(_trees.size(solution), 50),
+        maxiter=20,
+        solve_method="incremental",
+    )
+    return follow(solution, optax.tree.sub(solution, change))
 
 
 @jax.custom_jvp

@@ -163,38 +163,30 @@ def _run(
         jnp.asarray(limits.max_steps, jnp.int32),
     )
     data = objective, geometry, args
-    fixed, fixed_geometry, fixed_args = lax.stop_gradient(data)
-    evaluate = Evaluate(fixed, fixed_args, has_aux, fixed_geometry, start)
-    found = search(
-        evaluate,
-        fixed_geometry.project(_trees.unify(lax.stop_gradient(start))),
-        lax.stop_gradient(diameter),
-        limits,
-        callback,
-    )
+
+    def problem(data: tuple[Objective, Geometry, tuple]) -> Evaluate:
+        objective, geometry, args = data
+        return Evaluate(objective, args, has_aux, geometry, start)
+
+    fixed = problem(lax.stop_gradient(data))
+    feasible = fixed.geometry.project(_trees.unify(lax.stop_gradient(start)))
+    found = search(fixed, feasible, lax.stop_gradient(diameter), limits, callback)
     best = found.best
-
-    def value_of(point: Params, *args: Any) -> Array:
-        result = objective(_trees.cast_like(point, start), *args)
-        return result[0] if has_aux else result
-
-    known = found.run.sum_squares > 0
-    step_size = 2 * diameter / jnp.sqrt(jnp.where(known, found.run.sum_squares, 1))
     solution = follow_solution(
-        value_of, geometry, args, _trees.unify(best.params), lax.stop_gradient(step_size)
+        problem,
+        data,
+        _trees.unify(best.params),
+        found.step_size(lax.stop_gradient(diameter)),
     )
-    at = _trees.cast_like(solution, start)
-    result = objective(at, *args)
-    value, aux = result if has_aux else (result, None)
-    value = jnp.asarray(value, dtype) + geometry.penalty(solution)
+    fresh = problem(data)(solution)
     return Solution(
-        params=follow(best.params, at),
-        value=follow(best.value, value),
+        params=follow(best.params, fresh.params),
+        value=follow(best.value, fresh.value),
         lower_bound=found.lower_bound,
         gap=found.gap,
         status=found.status,
         num_steps=found.num_steps,
         num_gradients=found.num_gradients,
         num_restarts=found.num_restarts,
-        aux=follow(best.aux, aux),
+        aux=follow(best.aux, fresh.aux),
     )

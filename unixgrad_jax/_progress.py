@@ -53,7 +53,7 @@ def progress_bar(description: str | None = None, file: TextIO | None = None) -> 
     Example:
         >>> import io, jax, jax.numpy as jnp, unixgrad_jax as ux
         >>> with ux.progress_bar("fit", file=io.StringIO()) as bar:
-        ...     solution = ux.minimize(jnp.vdot, ux.L2Ball(), jnp.ones(2), args=(jnp.ones(2),), callback=bar)
+        ...     solution = ux.minimize(jnp.sum, ux.L2Ball(), jnp.ones(2), callback=bar)
         ...     jax.effects_barrier()
     """
     try:

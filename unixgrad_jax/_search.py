@@ -12,7 +12,7 @@ from jax import lax
 from unixgrad_jax import _trees
 from unixgrad_jax._certificates import Cut, lower_bound, mix, tangent
 from unixgrad_jax._template import Average, prox_then_average
-from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+from unixgrad_jax._types import Array, Gradient, Mirror, Params
 from unixgrad_jax.geometries import Geometry
 
 CHECK_EVERY = 5
@@ -178,6 +178,13 @@ class Search(NamedTuple):
     def gap(self) -> Array:
         return self.best.value - self.lower_bound
 
+    def step_size(self, diameter: Array) -> Array:
+        """Return η = 2D/√Σ, about 1/L in the end; 0 while Σ is 0."""
+        known = self.run.sum_squares > 0
+        return jnp.where(
+            known, 2 * diameter / jnp.sqrt(jnp.where(known, self.run.sum_squares, 1)), 0
+        )
+
 
 class Limits(NamedTuple):
     """When to stop."""
@@ -190,7 +197,7 @@ class Limits(NamedTuple):
 def search(
     evaluate: Evaluate,
     start: Params,
-    diameter: Scalar,
+    diameter: Array,
     limits: Limits,
     callback: Callable[..., None] | None,
 ) -> Search:
@@ -285,7 +292,7 @@ def _away_from_singularities(evaluate: Evaluate, start: Params) -> tuple[Point, 
     return walk.point, walk.count
 
 
-def iterate(evaluate: Evaluate, search: Search, diameter: Scalar, limits: Limits) -> Search:
+def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits) -> Search:
     """Take one iteration, or reject it and leave the run as it was.
 
     x_t = argmin_{x∈K} α_t⟨g_{t−1}, x⟩ + D_R(x, y_{t−1})/η_t
@@ -293,12 +300,9 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Scalar, limits: Limits
     y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
     """
     geometry, run = evaluate.geometry, search.run
-    dtype = run.sum_squares.dtype
-    alpha = run.step.astype(dtype) + 1
+    alpha = run.step.astype(run.sum_squares.dtype) + 1
     theta = 2 / (alpha + 1)
-    known = run.sum_squares > 0
-    eta = 2 * diameter / jnp.sqrt(jnp.where(known, run.sum_squares, 1))
-    size = jnp.where(known, alpha * eta, 0)
+    size = alpha * search.step_size(diameter)
     _, average = prox_then_average(
         geometry, run.anchor, run.last.gradient, size, run.average, theta
     )

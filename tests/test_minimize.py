@@ -1,0 +1,494 @@
+"""Minimization to a proven error: counts, bounds, robustness, batches, derivatives, errors."""
+
+import functools
+import io
+import re
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import unixgrad_jax as ux
+from benchmarks import _suite
+from tests import problems
+from unixgrad_jax._search import CHECK_EVERY, MAX_REJECTIONS
+
+A, _, B = problems.regression_data(40, 8)
+
+
+def square_distance(x: jax.Array, target: jax.Array) -> jax.Array:
+    return jnp.sum((x - target) ** 2)
+
+
+def barrier(x: jax.Array) -> jax.Array:
+    return -jnp.sum(jnp.log(x))
+
+
+def status(solution: ux.Solution) -> ux.Status:
+    return ux.Status(int(solution.status))
+
+
+# Gradients to a certified 1e-6 of f(x_0) − f* when restarts and certificates were first put on the
+# paper's method, two gradients an iteration.
+FIRST_COUNTS = {
+    "ball-0.5": 23,
+    "ball-0.9": 34,
+    "ball-1.2": 76,
+    "ill-conditioned-0.7": 158,
+    "ill-conditioned-1.5": 2699,
+    "logistic": 158,
+    "lasso": 81,
+    "mean-variance": 461,
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", FIRST_COUNTS)
+def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str) -> None:
+    (problem,) = _suite.problems([name])
+    optimum = _suite.optimum(problem)
+    scale = float(problem.value(problem.start)) - optimum
+
+    def scaled(x: jax.Array, factor: float, *args: jax.Array) -> jax.Array:
+        return factor * problem.objective(x, *args)
+
+    counts = []
+    for factor in (1e-6, 1.0, 1e6):
+        solution = ux.minimize(
+            scaled,
+            problem.geometry,
+            problem.start,
+            args=(factor, *problem.args),
+            rtol=0.0,
+            atol=1e-6 * scale * factor,
+        )
+        assert status(solution) == ux.Status.CONVERGED
+        assert solution.value - factor * optimum <= solution.gap <= 1e-6 * scale * factor
+        counts.append(int(solution.num_gradients))
+    assert counts[1] <= FIRST_COUNTS[name]
+    assert max(counts) <= 1.1 * min(counts)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_bound_closes_where_the_objective_has_kinks() -> None:
+    """A single tangent at a kink bounds nothing; the mean of many does."""
+    solution = ux.minimize(
+        lambda x: jnp.sum(jnp.abs(x - 0.2)), ux.L2Ball(), jnp.ones(5), rtol=0.0, atol=1e-3
+    )
+    assert status(solution) == ux.Status.CONVERGED
+    assert solution.lower_bound <= 0 <= solution.value <= 1e-3
+
+
+@pytest.mark.usefixtures("x64")
+def test_without_restarts_worth_making_the_rate_at_kinks_is_that_of_the_method() -> None:
+    """A stall doubles the wait for the next, so that stalls cannot eat up the steps."""
+    rows = jnp.asarray(np.random.default_rng(0).normal(size=(12, 6)))
+    gaps = [
+        float(
+            ux.minimize(
+                lambda x: jnp.max(rows @ x), ux.Simplex(), jnp.full(6, 1 / 6), rtol=0.0, max_steps=t
+            ).gap
+        )
+        for t in (100, 1600)
+    ]
+    assert gaps[1] <= gaps[0] / 4 * 1.5
+
+
+def test_a_zero_gradient_a_constant_and_a_single_point_converge_at_once() -> None:
+    cases = [
+        (lambda x: jnp.sum((x - 0.5) ** 2), ux.L2Ball(2.0), jnp.full(3, 0.5)),
+        (lambda x: 0 * jnp.sum(x) + 3, ux.L2Ball(), jnp.ones(3)),
+        (lambda x: jnp.sum(x**2), ux.L2Ball(0.0), jnp.ones(3)),
+        (lambda x: jnp.sum((x - 3) ** 2), ux.Simplex(), jnp.array([7.0])),
+    ]
+    for objective, geometry, start in cases:
+        solution = ux.minimize(objective, geometry, start)
+        assert status(solution) == ux.Status.CONVERGED
+        assert (int(solution.num_steps), int(solution.num_gradients)) == (0, 1)
+        np.testing.assert_array_equal(solution.params, geometry.project(start))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_linear_objectives_end_at_a_vertex(size: int) -> None:
+    costs = jnp.arange(1.0, size + 1)
+    for geometry, optimum in [
+        (ux.L2Ball(), -np.linalg.norm(costs)),
+        (ux.L1Ball(), -float(size)),
+        (ux.Box(-1.0, 1.0), -float(costs.sum())),
+        (ux.Simplex(), 1.0),
+    ]:
+        solution = ux.minimize(jnp.vdot, geometry, jnp.full(size, 1 / size), args=(costs,))
+        assert status(solution) == ux.Status.CONVERGED
+        np.testing.assert_allclose(solution.value, optimum, rtol=1e-4)
+        assert solution.lower_bound <= optimum
+
+
+@pytest.mark.parametrize(
+    "geometry", [ux.Simplex(), ux.EntropicSimplex()], ids=["plain", "entropic"]
+)
+@pytest.mark.parametrize("distance", [0.0, 1e-9, 1e-3])
+def test_a_barrier_is_minimized_from_a_corner(
+    geometry: ux.Geometry, distance: float, dtype: np.dtype
+) -> None:
+    start = jnp.full(5, distance, dtype).at[0].set(1 - 4 * distance)
+    solution = ux.minimize(barrier, geometry, start)
+    assert status(solution) == ux.Status.CONVERGED
+    np.testing.assert_allclose(solution.value, 5 * np.log(5), rtol=1e-4)
+    assert solution.lower_bound <= 5 * np.log(5)
+    assert solution.num_gradients < 150
+
+
+@pytest.mark.parametrize(
+    "geometry", [ux.Simplex(), ux.EntropicSimplex()], ids=["plain", "entropic"]
+)
+def test_an_optimal_design_is_found_where_plain_steps_make_the_matrix_singular(
+    geometry: ux.Geometry,
+) -> None:
+    points = jnp.asarray(np.random.default_rng(1).normal(size=(60, 4)), jnp.float32)
+
+    def objective(weights: jax.Array) -> jax.Array:
+        return -jnp.linalg.slogdet(jnp.einsum("i,ij,ik->jk", weights, points, points))[1]
+
+    for start in (jnp.full(60, 1 / 60), jnp.eye(60)[0]):  # the second is singular
+        solution = ux.minimize(objective, geometry, start)
+        assert status(solution) == ux.Status.CONVERGED
+        # Kiefer and Wolfowitz: at the optimum no variance exceeds the number of parameters.
+        matrix = jnp.einsum("i,ij,ik->jk", solution.params, points, points)
+        variances = jnp.einsum("ij,jk,ik->i", points, jnp.linalg.inv(matrix), points)
+        assert float(variances.max()) <= 4 + float(solution.gap) + 1e-4
+
+
+def test_starts_anywhere_lead_to_the_same_optimum() -> None:
+    A32, B32 = jnp.asarray(A, jnp.float32), jnp.asarray(B, jnp.float32)
+    values = []
+    for start in (
+        jnp.eye(8)[3],
+        jnp.zeros(8),
+        100 * jnp.ones(8),
+        jnp.eye(8)[0] * np.nextafter(np.float32(1), np.float32(2)),
+        jnp.eye(8)[0] * np.nextafter(np.float32(1), np.float32(0)),
+    ):
+        solution = ux.minimize(
+            problems.least_squares, ux.L1Ball(), start, args=(A32, B32), rtol=1e-5
+        )
+        assert status(solution) == ux.Status.CONVERGED
+        assert ux.L1Ball().violation(solution.params) <= 1e-6
+        values.append(float(solution.value))
+    np.testing.assert_allclose(values, values[0], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("geometry", [ux.Simplex(), ux.EntropicSimplex(), ux.L1Ball()])
+@pytest.mark.parametrize("start", [[1 / 3, 1 / 3, 1 / 3], [0.0, 0.0, 1.0], [9.0, -4.0, 2.0]])
+def test_a_small_quadratic_program_is_solved_to_its_exact_value(
+    geometry: ux.Geometry, start: list[float]
+) -> None:
+    V = jnp.array([-6.0, -6.15703, -5.55986])
+    M = jnp.array(
+        [[3, 2.8464949, 2.4178848], [2.8464949, 3, 2.84649498], [2.4178848, 2.84649498, 3]]
+    )
+    solution = ux.minimize(lambda p: V @ p + p @ M @ p, geometry, jnp.array(start), rtol=1e-8)
+    assert status(solution) == ux.Status.CONVERGED
+    np.testing.assert_allclose(solution.value, -3.1753470, atol=1e-6)
+
+
+def test_a_tolerance_beyond_the_dtype_ends_soon_and_says_so() -> None:
+    for rtol in (0.0, 1e-12):
+        solution = ux.minimize(
+            square_distance, ux.L2Ball(), jnp.zeros(5), args=(jnp.arange(5.0) + 0.3,), rtol=rtol
+        )
+        assert status(solution) == ux.Status.PRECISION_LIMIT
+        assert solution.num_steps <= 200
+        assert solution.gap <= 1e-5 * solution.value
+        exact = (np.linalg.norm(np.arange(5.0) + np.float32(0.3)) - 1) ** 2
+        assert solution.lower_bound <= exact
+
+
+def test_too_few_steps_are_not_called_success() -> None:
+    solution = ux.minimize(
+        problems.absolute_loss, ux.L2Ball(), jnp.ones(8), args=(A, B), max_steps=7
+    )
+    assert status(solution) == ux.Status.MAX_STEPS
+    assert int(solution.num_steps) == 7
+    assert solution.gap == solution.value - solution.lower_bound > 0
+
+
+def test_an_objective_that_is_never_finite_is_reported() -> None:
+    solution = ux.minimize(lambda x: jnp.nan * jnp.sum(x), ux.L2Ball(), jnp.zeros(3))
+    assert status(solution) == ux.Status.NONFINITE
+    assert np.all(np.isfinite(solution.params))
+    assert not solution.gap <= 1e30
+
+
+def test_steps_into_a_region_without_values_are_shortened() -> None:
+    """The best finite point is the answer, and its status claims nothing."""
+
+    def walled(x: jax.Array) -> jax.Array:
+        return jnp.sum((x - 2.0) ** 2) + jnp.where(x[0] > 0.2, jnp.nan, 0.0)
+
+    solution = ux.minimize(walled, ux.L2Ball(), jnp.zeros(3), max_steps=300)
+    assert status(solution) in (ux.Status.MAX_STEPS, ux.Status.NONFINITE)
+    assert solution.value < 10  # 12 at the start
+    assert solution.params[0] <= 0.2
+
+    trapped = ux.minimize(
+        lambda x: jnp.where(jnp.all(x == 0), 1.0, jnp.nan) + jnp.sum(x), ux.L2Ball(), jnp.zeros(3)
+    )
+    assert status(trapped) == ux.Status.NONFINITE
+    assert trapped.value == 1
+    assert int(trapped.num_restarts) == MAX_REJECTIONS + 1
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_batch_equals_a_loop_and_neither_hard_nor_nan_lanes_change_their_neighbours() -> None:
+    easy = np.random.default_rng(5).normal(size=(6, 8))
+    scales = np.ones((6, 8))
+    scales[2] = np.logspace(0, -2.5, 8)  # the ill-conditioned lane
+    targets = easy.copy()
+    targets[4, 0] = np.nan
+
+    def objective(x: jax.Array, scale: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.sum(scale * (x - target) ** 2)
+
+    def solve(scale: jax.Array, target: jax.Array) -> ux.Solution:
+        return ux.minimize(objective, ux.L2Ball(1.5), jnp.zeros(8), args=(scale, target), rtol=1e-7)
+
+    batch = jax.jit(jax.vmap(solve))(jnp.asarray(scales), jnp.asarray(targets))
+    clean = jax.jit(jax.vmap(solve))(jnp.asarray(scales), jnp.asarray(easy))
+    assert [ux.Status(int(s)).name for s in batch.status] == [
+        "CONVERGED" if lane != 4 else "NONFINITE" for lane in range(6)
+    ]
+    for lane in (0, 1, 2, 3, 5):
+        for field in ux.Solution._fields:
+            np.testing.assert_array_equal(
+                getattr(batch, field)[lane] if batch.aux is not getattr(batch, field) else 0,
+                getattr(clean, field)[lane] if clean.aux is not getattr(clean, field) else 0,
+            )
+        alone = solve(jnp.asarray(scales[lane]), jnp.asarray(targets[lane]))
+        np.testing.assert_allclose(batch.params[lane], alone.params, rtol=1e-6, atol=1e-9)
+        assert abs(int(batch.num_steps[lane]) - int(alone.num_steps)) <= CHECK_EVERY
+    assert int(batch.num_steps[2]) > 3 * int(batch.num_steps[0])
+
+
+def test_a_batch_stops_when_its_slowest_lane_does() -> None:
+    calls = []
+
+    def solve(target: jax.Array) -> ux.Solution:
+        return ux.minimize(
+            square_distance,
+            ux.L2Ball(),
+            jnp.zeros(3),
+            args=(target,),
+            callback=lambda step, value, gap: calls.append(int(step)),
+        )
+
+    batch = jax.vmap(solve)(jnp.eye(3) * 2)
+    jax.effects_barrier()
+    assert len(calls) == 3 * -(-int(batch.num_steps.max()) // CHECK_EVERY)
+
+
+def test_what_else_the_objective_returns_belongs_to_the_answer() -> None:
+    def objective(x: jax.Array, target: jax.Array) -> tuple[jax.Array, dict]:
+        return square_distance(x, target), {"x": x, "step": jnp.int32(3)}
+
+    solution = ux.minimize(
+        objective, ux.L2Ball(), jnp.zeros(2), args=(jnp.array([3.0, 4.0]),), has_aux=True
+    )
+    np.testing.assert_array_equal(solution.aux["x"], solution.params)
+    assert solution.aux["step"] == 3
+    assert ux.minimize(square_distance, ux.L2Ball(), jnp.zeros(2), args=(0.0,)).aux is None
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32"])
+def test_params_are_any_tree_in_their_own_dtypes(kind: str) -> None:
+    target = jax.tree.map(lambda leaf: leaf.astype(kind), problems.as_tree(jnp.arange(9.0)))
+
+    def objective(params: dict) -> jax.Array:
+        parts = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), params, target)
+        return sum(jax.tree.leaves(parts))
+
+    start = jax.tree.map(jnp.zeros_like, target)
+    solution = ux.minimize(objective, ux.L2Ball(3.0), start, rtol=0.0)
+    assert jax.tree.structure(solution.params) == jax.tree.structure(start)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(solution.params)} == {kind}
+    unit = float(jnp.finfo(kind).eps)
+    exact = (np.sqrt(204.0) - 3) ** 2
+    np.testing.assert_allclose(float(solution.value), exact, rtol=4 * unit)
+    assert solution.lower_bound <= exact
+    assert solution.gap <= 100 * unit * exact
+
+
+def test_without_params_the_start_is_the_interior_point_and_integers_are_promoted() -> None:
+    ball = ux.L2Ball(1.0, center=jnp.array([5.0, 5.0]))
+    solution = ux.minimize(square_distance, ball, args=(jnp.zeros(2),))
+    np.testing.assert_allclose(solution.params, 5 - np.sqrt([0.5, 0.5]), atol=1e-2)
+    solution = ux.minimize(square_distance, ball, jnp.array([5, 5]), args=(jnp.zeros(2),))
+    assert jnp.issubdtype(solution.params.dtype, jnp.floating)
+
+
+def test_penalties_are_part_of_value_and_bound() -> None:
+    target = jnp.array([3.0, 0.05, -2.0])
+    lasso = ux.Penalized(ux.L2Ball(10.0), ux.L1Norm(0.2))
+    solution = ux.minimize(square_distance, lasso, jnp.zeros(3), args=(target,), rtol=1e-5)
+    exact = jnp.array([2.9, 0.0, -1.9])
+    np.testing.assert_allclose(solution.params, exact, atol=2e-3)
+    optimum = float(square_distance(exact, target) + 0.2 * jnp.sum(jnp.abs(exact)))
+    assert solution.lower_bound <= optimum <= solution.value + 1e-6
+
+
+def test_a_callback_sees_progress_from_inside_compiled_code() -> None:
+    seen = []
+
+    def callback(step: np.ndarray, value: np.ndarray, gap: np.ndarray) -> None:
+        seen.append((int(step), float(value), float(gap)))
+
+    solution = jax.jit(
+        lambda: ux.minimize(
+            problems.least_squares,
+            ux.L2Ball(),
+            jnp.zeros(8),
+            args=(jnp.asarray(A), jnp.asarray(B)),
+            rtol=1e-5,
+            callback=callback,
+        )
+    )()
+    jax.effects_barrier()
+    steps, values, gaps = map(np.array, zip(*sorted(seen), strict=True))
+    assert np.all(np.diff(steps) <= CHECK_EVERY)
+    assert np.all(np.diff(values) <= 0)
+    assert np.all(np.diff(gaps) <= 0)
+    assert (steps[-1], values[-1], gaps[-1]) == (
+        int(solution.num_steps),
+        float(solution.value),
+        float(solution.gap),
+    )
+
+
+def test_a_progress_bar_shows_step_value_and_gap_of_each_solve() -> None:
+    page = io.StringIO()
+    with ux.progress_bar("fit", file=page) as bar:
+        for target in (2.0, 3.0):
+            solution = ux.minimize(
+                square_distance, ux.L2Ball(), jnp.ones(2), args=(jnp.full(2, target),), callback=bar
+            )
+            jax.effects_barrier()
+    last = page.getvalue().split("\r")[-1]
+    assert re.search(rf"fit: {int(solution.num_steps)} steps .*value {solution.value:.6g}", last)
+
+
+def test_calling_again_with_new_arrays_compiles_nothing() -> None:
+    traced = []
+
+    def objective(x: jax.Array, target: jax.Array) -> jax.Array:
+        traced.append(1)
+        return square_distance(x, target)
+
+    for radius in (1.0, 2.0):
+        target = jnp.array([3.0, radius])
+        ux.minimize(
+            objective, ux.L2Ball(radius), jnp.zeros(2), args=(target,), rtol=radius, max_steps=9
+        )
+        traced, count = [], len(traced)
+    assert count == 0
+    assert not traced
+
+
+GEOMETRIES: dict[str, Callable[[jax.Array], ux.Geometry]] = {
+    "ball": ux.L2Ball,
+    "l1_ball": ux.L1Ball,
+    "simplex": ux.Simplex,
+    "box": lambda r: ux.Box(-r / 3, r / 2),
+    "entropic_simplex": ux.EntropicSimplex,
+    "penalized": lambda r: ux.Penalized(ux.L2Ball(r), ux.L1Norm(0.02 * r)),
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("radius", [0.7, 30.0])
+def test_derivatives_of_the_solution_equal_finite_differences(name: str, radius: float) -> None:
+    """On the boundary, where the derivative is the one on a face or a tangent, and inside."""
+    rows = jnp.asarray(A)
+    weights = jnp.asarray(np.random.default_rng(2).normal(size=8))
+
+    def solution(radius: jax.Array, b: jax.Array) -> jax.Array:
+        return ux.minimize(
+            problems.least_squares,
+            GEOMETRIES[name](radius),
+            jnp.full(8, radius / 8),
+            args=(rows, b),
+            rtol=0.0,
+        ).params
+
+    direction = jnp.asarray(np.random.default_rng(3).normal(size=40))
+
+    def along(t: jax.Array) -> jax.Array:
+        return solution(radius + t, jnp.asarray(B) + t * direction)
+
+    _, forward = jax.jvp(along, (0.0,), (1.0,))
+    step = 1e-3
+    differences = (along(step) - along(-step)) / (2 * step)
+    np.testing.assert_allclose(forward, differences, atol=2e-4 * np.abs(differences).max())
+    reverse = jax.grad(lambda t: jnp.vdot(weights, along(t)))(0.0)
+    np.testing.assert_allclose(reverse, jnp.vdot(weights, forward), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_derivative_of_the_value_is_that_of_the_envelope_and_bounds_have_none() -> None:
+    rows, b = jnp.asarray(A), jnp.asarray(B)
+
+    def solve(radius: jax.Array) -> ux.Solution:
+        return ux.minimize(
+            problems.least_squares, ux.L2Ball(radius), jnp.zeros(8), args=(rows, b), rtol=1e-12
+        )
+
+    value, slope = jax.value_and_grad(lambda r: solve(r).value)(0.7)
+    gradient = jax.grad(problems.least_squares)(solve(0.7).params, rows, b)
+    np.testing.assert_allclose(slope, -jnp.linalg.norm(gradient), rtol=1e-5)
+    assert value == solve(0.7).value
+    assert jax.grad(lambda r: solve(r).gap + solve(r).lower_bound)(0.7) == 0
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_map_over_a_path_of_radii() -> None:
+    rows, b = jnp.asarray(A), jnp.asarray(B)
+
+    def norm(radius: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(
+            ux.minimize(
+                problems.least_squares, ux.L2Ball(radius), jnp.zeros(8), args=(rows, b), rtol=1e-11
+            ).params
+        )
+
+    slopes = jax.vmap(jax.grad(norm))(jnp.array([0.3, 0.6, 50.0]))
+    np.testing.assert_allclose(slopes, [1, 1, 0], atol=1e-4)
+
+
+def test_wrong_arguments_are_named() -> None:
+    minimize = functools.partial(ux.minimize, square_distance, ux.L2Ball(), args=(0.0,))
+    with pytest.raises(ValueError, match="rtol must be non-negative and finite, not -1"):
+        minimize(jnp.ones(2), rtol=-1.0)
+    with pytest.raises(ValueError, match="atol must be non-negative"):
+        minimize(jnp.ones(2), atol=np.nan)
+    with pytest.raises(ValueError, match="max_steps must be an integer of at least 1, not 0"):
+        minimize(jnp.ones(2), max_steps=0)
+    with pytest.raises(TypeError, match="objective must be callable, not 3"):
+        ux.minimize(3, ux.L2Ball(), jnp.ones(2))
+    with pytest.raises(TypeError, match="callback must be callable"):
+        minimize(jnp.ones(2), callback="tqdm")
+    with pytest.raises(TypeError, match="args must be a tuple"):
+        ux.minimize(square_distance, ux.L2Ball(), jnp.ones(2), args=jnp.ones(2))
+    with pytest.raises(TypeError, match="real and imaginary"):
+        minimize(jnp.ones(2, jnp.complex64))
+    with pytest.raises(ValueError, match="no linear minimization oracle"):
+        ux.minimize(square_distance, ux.Unconstrained(1.0), jnp.ones(2), args=(0.0,))
+    with pytest.raises(ValueError, match="does not know the shape"):
+        minimize()
+
+
+def test_every_status_has_a_sentence() -> None:
+    for member in ux.Status:
+        assert member.message.endswith(".")
+    assert jnp.int32(2) == ux.Status.PRECISION_LIMIT
