@@ -371,7 +371,11 @@ def test_a_progress_bar_shows_step_value_and_gap_of_each_solve() -> None:
     with ux.progress_bar("fit", file=page) as bar:
         for target in (2.0, 3.0):
             solution = ux.minimize(
-                square_distance, ux.L2Ball(), jnp.ones(2), args=(jnp.full(2, target),), callback=bar
+                square_distance,
+                ux.L2Ball(),
+                jnp.zeros(2),
+                args=(jnp.arange(2) + target,),
+                callback=bar,
             )
             jax.effects_barrier()
     last = page.getvalue().split("\r")[-1]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from unixgrad_jax import _arguments, _trees, _validation
-from unixgrad_jax._implicit import follow, follow_solution
+from unixgrad_jax._implicit import follow_solution
 from unixgrad_jax._search import Evaluate, Limits, search
 from unixgrad_jax._types import Array, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
@@ -164,29 +164,25 @@ def _run(
     )
     data = objective, geometry, args
 
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), start)
+
     def problem(data: tuple[Objective, Geometry, tuple]) -> Evaluate:
         objective, geometry, args = data
-        return Evaluate(objective, args, has_aux, geometry, start)
+        return Evaluate(objective, args, has_aux, geometry, like)
 
     fixed = problem(lax.stop_gradient(data))
     feasible = fixed.geometry.project(_trees.unify(lax.stop_gradient(start)))
-    found = search(fixed, feasible, lax.stop_gradient(diameter), limits, callback)
-    best = found.best
-    solution = follow_solution(
-        problem,
-        data,
-        _trees.unify(best.params),
-        found.step_size(lax.stop_gradient(diameter)),
-    )
-    fresh = problem(data)(solution)
+    diameter = lax.stop_gradient(diameter)
+    found = search(fixed, feasible, diameter, limits, callback)
+    best = follow_solution(problem, data, found.best, found.step_size(diameter))
     return Solution(
-        params=follow(best.params, fresh.params),
-        value=follow(best.value, fresh.value),
+        params=best.params,
+        value=best.value,
         lower_bound=found.lower_bound,
         gap=found.gap,
         status=found.status,
         num_steps=found.num_steps,
         num_gradients=found.num_gradients,
         num_restarts=found.num_restarts,
-        aux=follow(best.aux, fresh.aux),
+        aux=best.aux,
     )

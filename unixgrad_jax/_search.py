@@ -257,7 +257,8 @@ def begin(evaluate: Evaluate, start: Params, limits: Limits) -> Search:
 
 
 class _Walk(NamedTuple):
-    point: Point
+    query: Params
+    best: Point
     gap: Array
     count: Array
     suspect: Array
@@ -273,23 +274,33 @@ def _away_from_singularities(evaluate: Evaluate, start: Params) -> tuple[Point, 
     geometry = evaluate.geometry
     center = _trees.unify(geometry.interior_point(start))
 
-    def measured(point: Point, count: Array, better: Array | bool) -> _Walk:
+    def advance(walk: _Walk) -> _Walk:
+        point = evaluate(walk.query)
         gap = point.value - lower_bound(geometry, point.cut, 0.0)
         gap = jnp.where(is_finite(point) & ~jnp.isnan(gap), gap, jnp.inf)
+        better = (gap < walk.gap / 100) | jnp.isinf(walk.gap)
         small = jnp.isfinite(gap) & (gap <= SUSPECT_GAP * jnp.abs(point.value))
-        suspect = ~small & better & (count < MAX_HALVINGS)
-        return _Walk(point, gap, count, suspect)
+        return _Walk(
+            query=jax.tree.map(lambda x, c: (x + c) / 2, walk.query, center),
+            best=optax.tree.where(better, point, walk.best),
+            gap=jnp.where(better, gap, walk.gap),
+            count=walk.count + 1,
+            suspect=better & ~small & (walk.count < MAX_HALVINGS),
+        )
 
-    def halve(walk: _Walk) -> _Walk:
-        middle = jax.tree.map(lambda x, c: (x + c) / 2, _trees.unify(walk.point.params), center)
-        new = measured(evaluate(middle), walk.count + 1, better=True)
-        better = (new.gap < walk.gap / 100) | jnp.isinf(walk.gap)
-        old = walk._replace(count=new.count, suspect=jnp.zeros_like(walk.suspect))
-        return optax.tree.where(better, new, old)
-
-    walk = measured(evaluate(start), jnp.ones((), jnp.int32), better=True)
-    walk = lax.while_loop(lambda walk: walk.suspect, halve, walk)
-    return walk.point, walk.count
+    nothing = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+        jax.eval_shape(lambda point: evaluate(point), start),
+    )
+    walk = _Walk(
+        query=start,
+        best=nothing,
+        gap=jnp.full((), jnp.inf, _trees.wide_dtype(start)),
+        count=jnp.zeros((), jnp.int32),
+        suspect=jnp.ones((), jnp.bool_),
+    )
+    walk = lax.while_loop(lambda walk: walk.suspect, advance, walk)
+    return walk.best, walk.count
 
 
 def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits) -> Search:
@@ -324,8 +335,7 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
         & _all_finite((geometry.to_point(anchor), sum_squares))
         & ~_is_steep(run.last, point, search.gap)
     )
-    new = optax.tree.where(good, _with_candidate(geometry, search, point), search)
-    new = new._replace(
+    new = _with_candidate(geometry, search, point, good)._replace(
         run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
         num_steps=search.num_steps + 1,
         num_gradients=search.num_gradients + 1,
@@ -347,13 +357,13 @@ def _is_steep(last: Point, point: Point, gap: Array) -> Array:
     return (back > STEEP * ahead) & (back > 10 * gap)
 
 
-def _with_candidate(geometry: Geometry, search: Search, point: Point) -> Search:
-    """Take over the point if it is the best, and its lower bound if it is."""
+def _with_candidate(geometry: Geometry, search: Search, point: Point, good: Array) -> Search:
+    """Take over a good point if it is the best, and its lower bound if that is the best."""
     bound = lower_bound(geometry, point.cut, point.rounding)
-    better = point.value < search.best.value
+    better = good & (point.value < search.best.value)
     return search._replace(
         best=optax.tree.where(better, point, search.best),
-        lower_bound=jnp.where(bound > search.lower_bound, bound, search.lower_bound),
+        lower_bound=jnp.where(good & (bound > search.lower_bound), bound, search.lower_bound),
         rejections=jnp.where(better, 0, search.rejections),
     )
 
@@ -379,7 +389,7 @@ def _with_extra_bounds(evaluate: Evaluate, search: Search) -> Search:
     """
     geometry, run = evaluate.geometry, search.run
     point = evaluate(geometry.to_point(run.anchor))
-    tried = optax.tree.where(is_finite(point), _with_candidate(geometry, search, point), search)
+    tried = _with_candidate(geometry, search, point, is_finite(point))
     units = 1 + run.step.astype(point.rounding.dtype) / ROUNDING
     bound = lower_bound(geometry, run.cut, units * run.last.rounding)
     return tried._replace(
