@@ -12,7 +12,7 @@ from jax import lax
 from unixgrad_jax import _trees
 from unixgrad_jax._certificates import Cut, lower_bound, mix, tangent
 from unixgrad_jax._template import Average, prox_then_average
-from unixgrad_jax._types import Array, Gradient, Mirror, Params
+from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 
 CHECK_EVERY = 5
@@ -89,12 +89,13 @@ class Evaluate(NamedTuple):
         dtype = _trees.wide_dtype(params)
         units = [jnp.finfo(leaf.dtype).eps for leaf in jax.tree.leaves((value, params))]
         wide = _trees.unify(params)
-        smooth = jnp.asarray(value, dtype)
+        cut = tangent(jnp.asarray(value, dtype), _trees.as_dtype(gradient, dtype), wide)
         return Point(
             params=params,
-            value=smooth + self.geometry.penalty(wide),
-            gradient=_trees.as_dtype(gradient, dtype),
-            cut=tangent(smooth, _trees.as_dtype(gradient, dtype), wide),
+            value=jnp.asarray(value, dtype) + self.geometry.penalty(wide),
+            gradient=cut.slope,
+            constant=cut.constant,
+            magnitude=cut.magnitude,
             rounding=jnp.asarray(ROUNDING * max(units), dtype),
             aux=aux,
         )
@@ -107,7 +108,7 @@ class Point(NamedTuple):
         params: x, in the dtypes of the start.
         value: f(x) + h(x).
         gradient: ∇f(x), in the wide dtype like all that follows.
-        cut: the tangent of f at x.
+        constant, magnitude: the rest of the tangent of f at x, see `Cut`.
         rounding: the relative error allowed in all of these.
         aux: what else the objective returned.
     """
@@ -115,9 +116,19 @@ class Point(NamedTuple):
     params: Params
     value: Array
     gradient: Gradient
-    cut: Cut
+    constant: Array
+    magnitude: Array
     rounding: Array
     aux: Any
+
+    @property
+    def cut(self) -> Cut:
+        return Cut(self.gradient, self.constant, self.magnitude)
+
+    @property
+    def finite(self) -> Array:
+        """Whether value and gradient are finite: 0·∞ is not, so the constant shows it."""
+        return jnp.isfinite(self.constant) & jnp.isfinite(self.value)
 
 
 class Run(NamedTuple):
@@ -127,7 +138,8 @@ class Run(NamedTuple):
         step: t, the number of finished iterations.
         anchor: mirror coordinates of y_t.
         average: x̄_t.
-        last: x̄_t as evaluated, whose gradient is the next hint.
+        value: f(x̄_t).
+        hint: g_t, for the next step.
         cut: the mean of the tangents at x̄_1, ..., x̄_t with the weights of the average.
         sum_squares: Σ α_i²·‖g_i − g_{i−1}‖*² over all runs, and ‖g_0‖*².
         failed: whether the last step was rejected.
@@ -136,7 +148,8 @@ class Run(NamedTuple):
     step: Array
     anchor: Mirror
     average: Average
-    last: Point
+    value: Array
+    hint: Gradient
     cut: Cut
     sum_squares: Array
     failed: Array
@@ -187,11 +200,11 @@ class Search(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When to stop."""
+    """When to stop: scalars, as the user gave them."""
 
-    rtol: Array
-    atol: Array
-    max_steps: Array
+    rtol: Scalar
+    atol: Scalar
+    max_steps: Scalar
 
 
 def search(
@@ -233,7 +246,7 @@ def begin(evaluate: Evaluate, start: Params, limits: Limits) -> Search:
     geometry = evaluate.geometry
     first, count = _away_from_singularities(evaluate, start)
     bound = lower_bound(geometry, first.cut, first.rounding)
-    finite = is_finite(first)
+    finite = first.finite
     bound = jnp.where(finite & ~jnp.isnan(bound), bound, -jnp.inf)
     gap = first.value - bound
     zero = jnp.zeros((), jnp.int32)
@@ -260,7 +273,7 @@ class _Walk(NamedTuple):
     query: Params
     best: Point
     gap: Array
-    count: Array
+    num_gradients: Array
     suspect: Array
 
 
@@ -277,15 +290,15 @@ def _away_from_singularities(evaluate: Evaluate, start: Params) -> tuple[Point, 
     def advance(walk: _Walk) -> _Walk:
         point = evaluate(walk.query)
         gap = point.value - lower_bound(geometry, point.cut, 0.0)
-        gap = jnp.where(is_finite(point) & ~jnp.isnan(gap), gap, jnp.inf)
+        gap = jnp.where(point.finite & ~jnp.isnan(gap), gap, jnp.inf)
         better = (gap < walk.gap / 100) | jnp.isinf(walk.gap)
         small = jnp.isfinite(gap) & (gap <= SUSPECT_GAP * jnp.abs(point.value))
         return _Walk(
             query=jax.tree.map(lambda x, c: (x + c) / 2, walk.query, center),
             best=optax.tree.where(better, point, walk.best),
             gap=jnp.where(better, gap, walk.gap),
-            count=walk.count + 1,
-            suspect=better & ~small & (walk.count < MAX_HALVINGS),
+            num_gradients=walk.num_gradients + 1,
+            suspect=better & ~small & (walk.num_gradients < MAX_HALVINGS),
         )
 
     nothing = jax.tree.map(
@@ -296,11 +309,11 @@ def _away_from_singularities(evaluate: Evaluate, start: Params) -> tuple[Point, 
         query=start,
         best=nothing,
         gap=jnp.full((), jnp.inf, _trees.wide_dtype(start)),
-        count=jnp.zeros((), jnp.int32),
+        num_gradients=jnp.zeros((), jnp.int32),
         suspect=jnp.ones((), jnp.bool_),
     )
     walk = lax.while_loop(lambda walk: walk.suspect, advance, walk)
-    return walk.best, walk.count
+    return walk.best, walk.num_gradients
 
 
 def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits) -> Search:
@@ -314,27 +327,22 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
     alpha = run.step.astype(run.sum_squares.dtype) + 1
     theta = 2 / (alpha + 1)
     size = alpha * search.step_size(diameter)
-    _, average = prox_then_average(
-        geometry, run.anchor, run.last.gradient, size, run.average, theta
-    )
+    _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
     point = evaluate(average.value)
     anchor = geometry.step(run.anchor, point.gradient, size)
-    innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.last.gradient))
+    innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.hint))
     sum_squares = run.sum_squares + alpha**2 * innovation
     taken = Run(
         step=run.step + 1,
         anchor=anchor,
         average=average,
-        last=point,
+        value=point.value,
+        hint=point.gradient,
         cut=mix(run.cut, point.cut, theta),
         sum_squares=sum_squares,
         failed=jnp.zeros((), jnp.bool_),
     )
-    good = (
-        is_finite(point)
-        & _all_finite((geometry.to_point(anchor), sum_squares))
-        & ~_is_steep(run.last, point, search.gap)
-    )
+    good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, search.gap)
     new = _with_candidate(geometry, search, point, good)._replace(
         run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
         num_steps=search.num_steps + 1,
@@ -343,17 +351,17 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
     return stop_if_converged(new, limits)
 
 
-def _is_steep(last: Point, point: Point, gap: Array) -> Array:
+def _is_steep(before: Run, after: Run, gap: Array) -> Array:
     """Return whether f grew far faster along a step than a smooth function does.
 
     A quadratic has B(x, y) = B(y, x) for B(y, x) = f(y) − f(x) − ⟨∇f(x), y − x⟩. Near a
     singularity the slope explodes before the value does; to accept that slope would put an end
     to all progress. Steps at the level of the gap, where rounding can rule, are not judged.
     """
-    way = optax.tree.sub(_trees.unify(point.params), _trees.unify(last.params))
-    rise = point.value - last.value
-    ahead = rise - _trees.vdot(last.gradient, way)
-    back = _trees.vdot(point.gradient, way) - rise
+    way = optax.tree.sub(after.average.value, before.average.value)
+    rise = after.value - before.value
+    ahead = rise - _trees.vdot(before.hint, way)
+    back = _trees.vdot(after.hint, way) - rise
     return (back > STEEP * ahead) & (back > 10 * gap)
 
 
@@ -389,9 +397,9 @@ def _with_extra_bounds(evaluate: Evaluate, search: Search) -> Search:
     """
     geometry, run = evaluate.geometry, search.run
     point = evaluate(geometry.to_point(run.anchor))
-    tried = _with_candidate(geometry, search, point, is_finite(point))
-    units = 1 + run.step.astype(point.rounding.dtype) / ROUNDING
-    bound = lower_bound(geometry, run.cut, units * run.last.rounding)
+    tried = _with_candidate(geometry, search, point, point.finite)
+    units = 1 + run.step.astype(point.value.dtype) / ROUNDING
+    bound = lower_bound(geometry, run.cut, units * search.best.rounding)
     return tried._replace(
         lower_bound=jnp.where(bound > tried.lower_bound, bound, tried.lower_bound),
         num_gradients=search.num_gradients + 1,
@@ -428,7 +436,8 @@ def _fresh_run(geometry: Geometry, start: Point, sum_squares: Array) -> Run:
         step=jnp.zeros((), jnp.int32),
         anchor=geometry.to_mirror(wide),
         average=Average(wide, optax.tree.zeros_like(wide)),
-        last=start,
+        value=start.value,
+        hint=start.gradient,
         cut=start.cut,
         sum_squares=sum_squares,
         failed=jnp.zeros((), jnp.bool_),
@@ -459,12 +468,3 @@ def stop_if_converged(search: Search, limits: Limits) -> Search:
 def _finish(search: Search, ended: Array, status: Status) -> Search:
     now = (search.status == RUNNING) & ended
     return search._replace(status=jnp.where(now, jnp.int32(status), search.status))
-
-
-def is_finite(point: Point) -> Array:
-    """Return whether value, gradient and tangent are finite."""
-    return _all_finite((point.value, point.gradient, point.cut.constant))
-
-
-def _all_finite(tree: Any) -> Array:
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
