@@ -8,6 +8,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
+from tests.compiling import quick_jit
 from tests.geometries import sets
 from tests.geometries.catalogue import CASES, Case, by_geometry, flat
 
@@ -44,7 +45,7 @@ def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
     assert case.divergence is not None
     rng = np.random.default_rng(0)
 
-    @jax.jit
+    @quick_jit
     def step(y: jax.Array, g: jax.Array, size: float) -> ux.Geometry:
         mirror = case.geometry.to_mirror(case.pack(y, float))
         return case.geometry.to_point(case.geometry.step(mirror, case.pack(g, float), size))

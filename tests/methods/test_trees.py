@@ -14,6 +14,7 @@ from flax import nnx
 from flax.training.train_state import TrainState
 
 import unixgrad_jax as ux
+from tests.compiling import quick_jit
 from tests.methods.catalogue import METHODS, Method, each_method, marks, run, step
 
 BALL = ux.L2Ball(1.0)
@@ -102,7 +103,7 @@ def test_a_flax_linen_train_state_trains(method: Method) -> None:
     if method.opaque:  # its apply_gradients hands no extra arguments on
         optimizer = bind(optimizer, jax.grad(loss))
         train_state = train_state.replace(tx=optimizer)
-    train = jax.jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
+    train = quick_jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
     for _ in range(60):
         train_state = train(train_state)
     read = ux.eval_params(train_state.opt_state, train_state.params)
@@ -182,7 +183,7 @@ def test_a_filtered_equinox_module_trains(method: Method) -> None:
     def loss_of_params(params: Any) -> jax.Array:
         return loss(eqx.combine(params, static))
 
-    @eqx.filter_jit
+    @quick_jit
     def train(params: Any, state: Any) -> Any:
         return step(optimizer, params, state, jax.grad(loss_of_params))
 
