@@ -82,7 +82,12 @@ def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
 
     start = case.geometry.interior_point(case.pack(np.zeros(case.size), float))
     args = (jnp.asarray(A), jnp.asarray(b))
-    run = ux.solve(objective, case.geometry, start, 2000, args=args, offset=None)
+
+    @quick_jit
+    def solve(*args: jax.Array) -> ux.Run:
+        return ux.solve(objective, case.geometry, start, 2000, args=args, offset=None)
+
+    run = solve(*args)
     assert float(case.geometry.violation(run.params)) <= 1e-12
     assert abs(cost(run.params) - problem.value) <= 1e-5 * (cost(start) - problem.value)
     if not case.unbounded:
