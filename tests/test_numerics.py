@@ -38,24 +38,28 @@ def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
     return value
 
 
-@pytest.mark.parametrize("offset", [pytest.param(1.0, marks=pytest.mark.slow), None])
-@pytest.mark.parametrize("name", BOUNDARY)
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [*((name, None) for name in BOUNDARY), pytest.param("ball", 1.0, marks=pytest.mark.slow)],
+)
 def test_float32_reaches_5e_6_relative_error_and_does_not_get_worse_with_t(
     name: str, offset: float | None
 ) -> None:
     geometry, A, b = BOUNDARY[name]
     optimum = optimal_value(geometry, A, b)
-    args = (jnp.asarray(A, jnp.float32), jnp.asarray(b, jnp.float32))
-
-    def error(num_steps: int) -> float:
-        start = jnp.zeros(100, jnp.float32)
-        x = ux.solve(
-            problems.least_squares, geometry, start, num_steps, args=args, offset=offset
-        ).params
-        return abs(value64(x, A, b) - optimum) / optimum
-
-    assert error(20_000) <= 5e-6
-    assert error(100_000) <= 1e-6
+    run = ux.solve(
+        problems.least_squares,
+        geometry,
+        jnp.zeros(100, jnp.float32),
+        100_000,
+        args=(jnp.asarray(A, jnp.float32), jnp.asarray(b, jnp.float32)),
+        offset=offset,
+        trace=lambda info: info.average,
+        trace_every=20_000,
+    )
+    errors = [abs(value64(x, A, b) - optimum) / optimum for x in run.trace]
+    assert errors[0] <= 5e-6
+    assert errors[-1] <= 1e-6
 
 
 def excess64(geometry: ux.Geometry, x: jax.Array) -> np.ndarray:
@@ -113,9 +117,7 @@ def all_queries(
     return run()
 
 
-@pytest.mark.parametrize(
-    "size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (5, 100))]
-)
+@pytest.mark.parametrize("size", [2, pytest.param(101, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["smooth", "non-smooth", "noisy"])
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(

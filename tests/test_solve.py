@@ -12,6 +12,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
+from tests.compiling import quick_jit
 
 A, _, B = (jnp.asarray(array, jnp.float32) for array in problems.regression_data(40, 8))
 
@@ -83,13 +84,8 @@ def test_stochastic_solves_draw_two_fresh_batches_an_iteration() -> None:
     assert len(keys) == len(set(keys)) == 40
 
 
-some_by_default = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in ("ball", "simplex") else pytest.mark.slow)
-        for name in problems.GEOMETRIES
-    ],
-)
+two_geometries = pytest.mark.parametrize("name", ["ball", "simplex"])
+"""What is of the geometry alone is tested with the geometries, for all of them."""
 
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
@@ -170,7 +166,7 @@ def test_a_second_call_with_new_arrays_compiles_nothing(caplog: pytest.LogCaptur
 
 
 @pytest.mark.usefixtures("x64")
-@some_by_default
+@two_geometries
 def test_derivatives_of_the_answer_equal_finite_differences(name: str) -> None:
     """Forward and reverse, in the data, the start, the radius and D."""
     data, _, targets = problems.regression_data(20, 8)
@@ -189,23 +185,31 @@ def test_derivatives_of_the_answer_equal_finite_differences(name: str) -> None:
         )
         return jnp.vdot(weights, run.params)
 
-    at = (jnp.zeros(20), jnp.linspace(0.05, 0.3, 8), jnp.asarray(1.0), jnp.asarray(0.4))
-    gradients = jax.grad(answer, argnums=(0, 1, 2, 3))(*at)
+    at = (np.zeros(20), np.linspace(0.05, 0.3, 8), np.array(1.0), np.array(0.4))
     rng = np.random.default_rng(0)
+    directions = [rng.normal(size=value.shape) for value in at]
+    alone = [
+        tuple(d if i == index else np.zeros(np.shape(d)) for i, d in enumerate(directions))
+        for index in range(4)
+    ]
+
+    @quick_jit
+    def derivatives() -> tuple[jax.Array, list[jax.Array]]:
+        _, forward = jax.linearize(answer, *at)
+        reverse = jax.linear_transpose(forward, *at)(1.0)
+        each = jax.vmap(forward)(*(np.stack(tangents) for tangents in zip(*alone, strict=True)))
+        return each, [jnp.vdot(r, d) for r, d in zip(reverse, directions, strict=True)]
+
     h = 1e-6
-    for index, gradient in enumerate(gradients):
-        direction = jnp.asarray(rng.normal(size=jnp.shape(at[index])))
-        moved = [(*at[:index], at[index] + s * h * direction, *at[index + 1 :]) for s in (1, -1)]
-        expected = (answer(*moved[0]) - answer(*moved[1])) / (2 * h)
-        tangents = tuple(
-            direction if i == index else jnp.zeros_like(value) for i, value in enumerate(at)
-        )
-        forward = jax.jvp(answer, at, tangents)[1]
+    value = quick_jit(answer)
+    for tangents, forward, reverse in zip(alone, *derivatives(), strict=True):
+        up, down = (value(*(a + k * d for a, d in zip(at, tangents, strict=True))) for k in (h, -h))
+        expected = (up - down) / (2 * h)
         np.testing.assert_allclose(forward, expected, rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(jnp.vdot(gradient, direction), expected, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(reverse, expected, rtol=1e-5, atol=1e-7)
 
 
-@some_by_default
+@two_geometries
 def test_vmap_over_data_starts_radii_diameters_and_keys_is_a_loop(name: str) -> None:
     factors = jnp.array([0.7, 1.0, 1.6])
     starts = jax.random.uniform(jax.random.key(0), (3, 8))
@@ -226,9 +230,10 @@ def test_vmap_over_data_starts_radii_diameters_and_keys_is_a_loop(name: str) -> 
             diameter=D,
         ).params
 
-    batch = jax.vmap(answer)(factors, starts, data, factors, jax.random.clone(keys))
+    batch = quick_jit(jax.vmap(answer))(factors, starts, data, factors, jax.random.clone(keys))
+    one = quick_jit(answer)
     for i in range(3):
-        alone = answer(factors[i], starts[i], data[i], factors[i], keys[i])
+        alone = one(factors[i], starts[i], data[i], factors[i], keys[i])
         np.testing.assert_allclose(batch[i], alone, atol=5e-4)
 
 

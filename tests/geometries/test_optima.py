@@ -8,6 +8,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
+from tests.compiling import quick_jit
 from tests.geometries import sets
 from tests.geometries.catalogue import CASES, Case, by_geometry, flat
 
@@ -44,7 +45,7 @@ def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
     assert case.divergence is not None
     rng = np.random.default_rng(0)
 
-    @jax.jit
+    @quick_jit
     def step(y: jax.Array, g: jax.Array, size: float) -> ux.Geometry:
         mirror = case.geometry.to_mirror(case.pack(y, float))
         return case.geometry.to_point(case.geometry.step(mirror, case.pack(g, float), size))
@@ -81,7 +82,12 @@ def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
 
     start = case.geometry.interior_point(case.pack(np.zeros(case.size), float))
     args = (jnp.asarray(A), jnp.asarray(b))
-    run = ux.solve(objective, case.geometry, start, 2000, args=args, offset=None)
+
+    @quick_jit
+    def solve(*args: jax.Array) -> ux.Run:
+        return ux.solve(objective, case.geometry, start, 2000, args=args, offset=None)
+
+    run = solve(*args)
     assert float(case.geometry.violation(run.params)) <= 1e-12
     assert abs(cost(run.params) - problem.value) <= 1e-5 * (cost(start) - problem.value)
     if not case.unbounded:

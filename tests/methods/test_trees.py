@@ -1,6 +1,8 @@
 """Params of every kind of tree, and the training loops of flax and equinox."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,6 +16,7 @@ from flax import nnx
 from flax.training.train_state import TrainState
 
 import unixgrad_jax as ux
+from tests.compiling import quick_jit
 from tests.methods.catalogue import METHODS, Method, each_method, marks, run, step
 
 BALL = ux.L2Ball(1.0)
@@ -55,14 +58,19 @@ def towards_two(params: Any) -> Any:
 @each_method
 @pytest.mark.parametrize("name", trees(ENTRIES))
 def test_a_tree_gives_the_run_of_its_vector(method: Method, name: str) -> None:
-    optimizer, params = method.make(BALL), trees(jnp.asarray(ENTRIES))[name]
-    last, state = run(optimizer, params, towards_two, 5)
+    params = trees(jnp.asarray(ENTRIES))[name]
+    last, state = run(method.make(BALL), params, towards_two, 5)
     read = ux.eval_params(state, last)
     assert jax.tree.structure(last) == jax.tree.structure(read) == jax.tree.structure(params)
-    vector, vector_state = run(optimizer, jnp.asarray(ENTRIES), towards_two, 5)
-    for got, expected in ((last, vector), (read, ux.eval_params(vector_state, vector))):
+    for got, expected in zip((last, read), vector_run(method.make), strict=True):
         entries = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(got)])
         np.testing.assert_allclose(entries, expected, atol=1e-6)
+
+
+@functools.cache
+def vector_run(make: Callable) -> tuple[jax.Array, jax.Array]:
+    last, state = run(make(BALL), jnp.asarray(ENTRIES), towards_two, 5)
+    return last, ux.eval_params(state, last)
 
 
 @each_method
@@ -102,7 +110,7 @@ def test_a_flax_linen_train_state_trains(method: Method) -> None:
     if method.opaque:  # its apply_gradients hands no extra arguments on
         optimizer = bind(optimizer, jax.grad(loss))
         train_state = train_state.replace(tx=optimizer)
-    train = jax.jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
+    train = quick_jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
     for _ in range(60):
         train_state = train(train_state)
     read = ux.eval_params(train_state.opt_state, train_state.params)
@@ -182,7 +190,7 @@ def test_a_filtered_equinox_module_trains(method: Method) -> None:
     def loss_of_params(params: Any) -> jax.Array:
         return loss(eqx.combine(params, static))
 
-    @eqx.filter_jit
+    @quick_jit
     def train(params: Any, state: Any) -> Any:
         return step(optimizer, params, state, jax.grad(loss_of_params))
 
