@@ -13,6 +13,7 @@ import pytest
 import unixgrad_jax as ux
 from benchmarks import _suite
 from tests import problems
+from tests.compiling import quick_jit
 from unixgrad_jax._search import CHECK_EVERY, MAX_REJECTIONS
 
 A, _, B = problems.regression_data(40, 8)
@@ -24,6 +25,21 @@ def square_distance(x: jax.Array, target: jax.Array) -> jax.Array:
 
 def barrier(x: jax.Array) -> jax.Array:
     return -jnp.sum(jnp.log(x))
+
+
+def minimize(
+    objective: Callable,
+    geometry: ux.Geometry,
+    params: jax.Array | dict | None = None,
+    args: tuple = (),
+    **options: object,
+) -> ux.Solution:
+    """Return what `ux.minimize` does, compiled quickly."""
+
+    def call(geometry: ux.Geometry, params: object, args: tuple) -> ux.Solution:
+        return ux.minimize(objective, geometry, params, args=args, **options)
+
+    return quick_jit(call)(geometry, params, args)
 
 
 def status(solution: ux.Solution) -> ux.Status:
@@ -56,7 +72,7 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
 
     counts = []
     for factor in (1e-6, 1.0, 1e6):
-        solution = ux.minimize(
+        solution = minimize(
             scaled,
             problem.geometry,
             problem.start,
@@ -74,7 +90,7 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
 @pytest.mark.usefixtures("x64")
 def test_the_bound_closes_where_the_objective_has_kinks() -> None:
     """A single tangent at a kink bounds nothing; the mean of many does."""
-    solution = ux.minimize(
+    solution = minimize(
         lambda x: jnp.sum(jnp.abs(x - 0.2)), ux.L2Ball(), jnp.ones(5), rtol=0.0, atol=1e-3
     )
     assert status(solution) == ux.Status.CONVERGED
@@ -87,7 +103,7 @@ def test_without_restarts_worth_making_the_rate_at_kinks_is_that_of_the_method()
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(12, 6)))
     gaps = [
         float(
-            ux.minimize(
+            minimize(
                 lambda x: jnp.max(rows @ x), ux.Simplex(), jnp.full(6, 1 / 6), rtol=0.0, max_steps=t
             ).gap
         )
@@ -104,7 +120,7 @@ def test_a_zero_gradient_a_constant_and_a_single_point_converge_at_once() -> Non
         (lambda x: jnp.sum((x - 3) ** 2), ux.Simplex(), jnp.array([7.0])),
     ]
     for objective, geometry, start in cases:
-        solution = ux.minimize(objective, geometry, start)
+        solution = minimize(objective, geometry, start)
         assert status(solution) == ux.Status.CONVERGED
         assert (int(solution.num_steps), int(solution.num_gradients)) == (0, 1)
         np.testing.assert_array_equal(solution.params, geometry.project(start))
@@ -119,7 +135,7 @@ def test_linear_objectives_end_at_a_vertex(size: int) -> None:
         (ux.Box(-1.0, 1.0), -float(costs.sum())),
         (ux.Simplex(), 1.0),
     ]:
-        solution = ux.minimize(jnp.vdot, geometry, jnp.full(size, 1 / size), args=(costs,))
+        solution = minimize(jnp.vdot, geometry, jnp.full(size, 1 / size), args=(costs,))
         assert status(solution) == ux.Status.CONVERGED
         np.testing.assert_allclose(solution.value, optimum, rtol=1e-4)
         assert solution.lower_bound <= optimum
@@ -133,7 +149,7 @@ def test_a_barrier_is_minimized_from_a_corner(
     geometry: ux.Geometry, distance: float, dtype: np.dtype
 ) -> None:
     start = jnp.full(5, distance, dtype).at[0].set(1 - 4 * distance)
-    solution = ux.minimize(barrier, geometry, start)
+    solution = minimize(barrier, geometry, start)
     assert status(solution) == ux.Status.CONVERGED
     np.testing.assert_allclose(solution.value, 5 * np.log(5), rtol=1e-4)
     assert solution.lower_bound <= 5 * np.log(5)
@@ -152,7 +168,7 @@ def test_an_optimal_design_is_found_where_plain_steps_make_the_matrix_singular(
         return -jnp.linalg.slogdet(jnp.einsum("i,ij,ik->jk", weights, points, points))[1]
 
     for start in (jnp.full(60, 1 / 60), jnp.eye(60)[0]):  # the second is singular
-        solution = ux.minimize(objective, geometry, start)
+        solution = minimize(objective, geometry, start)
         assert status(solution) == ux.Status.CONVERGED
         # Kiefer and Wolfowitz: at the optimum no variance exceeds the number of parameters.
         matrix = jnp.einsum("i,ij,ik->jk", solution.params, points, points)
@@ -170,9 +186,7 @@ def test_starts_anywhere_lead_to_the_same_optimum() -> None:
         jnp.eye(8)[0] * np.nextafter(np.float32(1), np.float32(2)),
         jnp.eye(8)[0] * np.nextafter(np.float32(1), np.float32(0)),
     ):
-        solution = ux.minimize(
-            problems.least_squares, ux.L1Ball(), start, args=(A32, B32), rtol=1e-5
-        )
+        solution = minimize(problems.least_squares, ux.L1Ball(), start, args=(A32, B32), rtol=1e-5)
         assert status(solution) == ux.Status.CONVERGED
         assert ux.L1Ball().violation(solution.params) <= 1e-6
         values.append(float(solution.value))
@@ -189,14 +203,14 @@ def test_a_small_quadratic_program_is_solved_to_its_exact_value(
     M = jnp.array(
         [[3, 2.8464949, 2.4178848], [2.8464949, 3, 2.84649498], [2.4178848, 2.84649498, 3]]
     )
-    solution = ux.minimize(lambda p: V @ p + p @ M @ p, geometry, jnp.array(start), rtol=1e-8)
+    solution = minimize(lambda p: V @ p + p @ M @ p, geometry, jnp.array(start), rtol=1e-8)
     assert status(solution) == ux.Status.CONVERGED
     np.testing.assert_allclose(solution.value, -3.1753470, atol=1e-6)
 
 
 def test_a_tolerance_beyond_the_dtype_ends_soon_and_says_so() -> None:
     for rtol in (0.0, 1e-12):
-        solution = ux.minimize(
+        solution = minimize(
             square_distance, ux.L2Ball(), jnp.zeros(5), args=(jnp.arange(5.0) + 0.3,), rtol=rtol
         )
         assert status(solution) == ux.Status.PRECISION_LIMIT
@@ -207,16 +221,14 @@ def test_a_tolerance_beyond_the_dtype_ends_soon_and_says_so() -> None:
 
 
 def test_too_few_steps_are_not_called_success() -> None:
-    solution = ux.minimize(
-        problems.absolute_loss, ux.L2Ball(), jnp.ones(8), args=(A, B), max_steps=7
-    )
+    solution = minimize(problems.absolute_loss, ux.L2Ball(), jnp.ones(8), args=(A, B), max_steps=7)
     assert status(solution) == ux.Status.MAX_STEPS
     assert int(solution.num_steps) == 7
     assert solution.gap == solution.value - solution.lower_bound > 0
 
 
 def test_an_objective_that_is_never_finite_is_reported() -> None:
-    solution = ux.minimize(lambda x: jnp.nan * jnp.sum(x), ux.L2Ball(), jnp.zeros(3))
+    solution = minimize(lambda x: jnp.nan * jnp.sum(x), ux.L2Ball(), jnp.zeros(3))
     assert status(solution) == ux.Status.NONFINITE
     assert np.all(np.isfinite(solution.params))
     assert not solution.gap <= 1e30
@@ -228,12 +240,12 @@ def test_steps_into_a_region_without_values_are_shortened() -> None:
     def walled(x: jax.Array) -> jax.Array:
         return jnp.sum((x - 2.0) ** 2) + jnp.where(x[0] > 0.2, jnp.nan, 0.0)
 
-    solution = ux.minimize(walled, ux.L2Ball(), jnp.zeros(3), max_steps=300)
+    solution = minimize(walled, ux.L2Ball(), jnp.zeros(3), max_steps=300)
     assert status(solution) in (ux.Status.MAX_STEPS, ux.Status.NONFINITE)
     assert solution.value < 10  # 12 at the start
     assert solution.params[0] <= 0.2
 
-    trapped = ux.minimize(
+    trapped = minimize(
         lambda x: jnp.where(jnp.all(x == 0), 1.0, jnp.nan) + jnp.sum(x), ux.L2Ball(), jnp.zeros(3)
     )
     assert status(trapped) == ux.Status.NONFINITE
@@ -255,8 +267,9 @@ def test_a_batch_equals_a_loop_and_neither_hard_nor_nan_lanes_change_their_neigh
     def solve(scale: jax.Array, target: jax.Array) -> ux.Solution:
         return ux.minimize(objective, ux.L2Ball(1.5), jnp.zeros(8), args=(scale, target), rtol=1e-7)
 
-    batch = jax.jit(jax.vmap(solve))(jnp.asarray(scales), jnp.asarray(targets))
-    clean = jax.jit(jax.vmap(solve))(jnp.asarray(scales), jnp.asarray(easy))
+    solve_one, solve_all = quick_jit(solve), quick_jit(jax.vmap(solve))
+    batch = solve_all(jnp.asarray(scales), jnp.asarray(targets))
+    clean = solve_all(jnp.asarray(scales), jnp.asarray(easy))
     assert [ux.Status(int(s)).name for s in batch.status] == [
         "CONVERGED" if lane != 4 else "NONFINITE" for lane in range(6)
     ]
@@ -266,7 +279,7 @@ def test_a_batch_equals_a_loop_and_neither_hard_nor_nan_lanes_change_their_neigh
                 getattr(batch, field)[lane] if batch.aux is not getattr(batch, field) else 0,
                 getattr(clean, field)[lane] if clean.aux is not getattr(clean, field) else 0,
             )
-        alone = solve(jnp.asarray(scales[lane]), jnp.asarray(targets[lane]))
+        alone = solve_one(jnp.asarray(scales[lane]), jnp.asarray(targets[lane]))
         np.testing.assert_allclose(batch.params[lane], alone.params, rtol=1e-6, atol=1e-9)
         assert abs(int(batch.num_steps[lane]) - int(alone.num_steps)) <= CHECK_EVERY
     assert int(batch.num_steps[2]) > 3 * int(batch.num_steps[0])
@@ -284,7 +297,7 @@ def test_a_batch_stops_when_its_slowest_lane_does() -> None:
             callback=lambda step, value, gap: calls.append(int(step)),
         )
 
-    batch = jax.vmap(solve)(jnp.eye(3) * 2)
+    batch = quick_jit(jax.vmap(solve))(jnp.eye(3) * 2)
     jax.effects_barrier()
     assert len(calls) == 3 * -(-int(batch.num_steps.max()) // CHECK_EVERY)
 
@@ -293,12 +306,12 @@ def test_what_else_the_objective_returns_belongs_to_the_answer() -> None:
     def objective(x: jax.Array, target: jax.Array) -> tuple[jax.Array, dict]:
         return square_distance(x, target), {"x": x, "step": jnp.int32(3)}
 
-    solution = ux.minimize(
+    solution = minimize(
         objective, ux.L2Ball(), jnp.zeros(2), args=(jnp.array([3.0, 4.0]),), has_aux=True
     )
     np.testing.assert_array_equal(solution.aux["x"], solution.params)
     assert solution.aux["step"] == 3
-    assert ux.minimize(square_distance, ux.L2Ball(), jnp.zeros(2), args=(0.0,)).aux is None
+    assert minimize(square_distance, ux.L2Ball(), jnp.zeros(2), args=(0.0,)).aux is None
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32"])
@@ -310,7 +323,7 @@ def test_params_are_any_tree_in_their_own_dtypes(kind: str) -> None:
         return sum(jax.tree.leaves(parts))
 
     start = jax.tree.map(jnp.zeros_like, target)
-    solution = ux.minimize(objective, ux.L2Ball(3.0), start, rtol=0.0)
+    solution = minimize(objective, ux.L2Ball(3.0), start, rtol=0.0)
     assert jax.tree.structure(solution.params) == jax.tree.structure(start)
     assert {leaf.dtype.name for leaf in jax.tree.leaves(solution.params)} == {kind}
     unit = float(jnp.finfo(kind).eps)
@@ -331,7 +344,7 @@ def test_without_params_the_start_is_the_interior_point_and_integers_are_promote
 def test_penalties_are_part_of_value_and_bound() -> None:
     target = jnp.array([3.0, 0.05, -2.0])
     lasso = ux.Penalized(ux.L2Ball(10.0), ux.L1Norm(0.2))
-    solution = ux.minimize(square_distance, lasso, jnp.zeros(3), args=(target,), rtol=1e-5)
+    solution = minimize(square_distance, lasso, jnp.zeros(3), args=(target,), rtol=1e-5)
     exact = jnp.array([2.9, 0.0, -1.9])
     np.testing.assert_allclose(solution.params, exact, atol=2e-3)
     optimum = float(square_distance(exact, target) + 0.2 * jnp.sum(jnp.abs(exact)))
@@ -431,11 +444,15 @@ def test_derivatives_of_the_solution_equal_finite_differences(name: str, radius:
     def along(t: jax.Array) -> jax.Array:
         return solution(radius + t, jnp.asarray(B) + t * direction)
 
-    _, forward = jax.jvp(along, (0.0,), (1.0,))
+    @quick_jit
+    def derivatives(t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        point, forward = jax.jvp(along, (t,), (1.0,))
+        return point, forward, jax.grad(lambda t: jnp.vdot(weights, along(t)))(t)
+
+    _, forward, reverse = derivatives(0.0)
     step = 1e-3
-    differences = (along(step) - along(-step)) / (2 * step)
+    differences = (derivatives(step)[0] - derivatives(-step)[0]) / (2 * step)
     np.testing.assert_allclose(forward, differences, atol=2e-4 * np.abs(differences).max())
-    reverse = jax.grad(lambda t: jnp.vdot(weights, along(t)))(0.0)
     np.testing.assert_allclose(reverse, jnp.vdot(weights, forward), rtol=1e-6, atol=1e-9)
 
 
@@ -448,11 +465,14 @@ def test_the_derivative_of_the_value_is_that_of_the_envelope_and_bounds_have_non
             problems.least_squares, ux.L2Ball(radius), jnp.zeros(8), args=(rows, b), rtol=1e-12
         )
 
-    value, slope = jax.value_and_grad(lambda r: solve(r).value)(0.7)
-    gradient = jax.grad(problems.least_squares)(solve(0.7).params, rows, b)
-    np.testing.assert_allclose(slope, -jnp.linalg.norm(gradient), rtol=1e-5)
-    assert value == solve(0.7).value
-    assert jax.grad(lambda r: solve(r).gap + solve(r).lower_bound)(0.7) == 0
+    @quick_jit
+    def slopes(radius: jax.Array) -> tuple[ux.Solution, ux.Solution]:
+        return solve(radius), jax.jvp(solve, (radius,), (1.0,))[1]
+
+    solution, slope = slopes(0.7)
+    gradient = jax.grad(problems.least_squares)(solution.params, rows, b)
+    np.testing.assert_allclose(slope.value, -jnp.linalg.norm(gradient), rtol=1e-5)
+    assert slope.gap == slope.lower_bound == 0
 
 
 @pytest.mark.usefixtures("x64")
@@ -466,7 +486,7 @@ def test_derivatives_map_over_a_path_of_radii() -> None:
             ).params
         )
 
-    slopes = jax.vmap(jax.grad(norm))(jnp.array([0.3, 0.6, 50.0]))
+    slopes = quick_jit(jax.vmap(jax.grad(norm)))(jnp.array([0.3, 0.6, 50.0]))
     np.testing.assert_allclose(slopes, [1, 1, 0], atol=1e-4)
 
 

@@ -1,5 +1,8 @@
 """Geometries against an independent solver: Clarabel through cvxpy, in float64."""
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import cvxpy as cp
 import jax
 import jax.numpy as jnp
@@ -61,10 +64,21 @@ def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
     assert np.median(errors) <= 1e-7
 
 
-@pytest.mark.parametrize("name", by_geometry(CASES))
-def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
-    """2,000 iterations on least squares, relative to the error of the start, to 1e-5."""
-    case = CASES[name]
+class LeastSquares(NamedTuple):
+    """A random least squares problem on the set of a case, and its optimum by Clarabel."""
+
+    start: Any
+    args: tuple[jax.Array, jax.Array]
+    cost: Callable[[Any], float]
+    optimum: float
+
+
+def objective(params: Any, A: jax.Array, b: jax.Array) -> jax.Array:
+    vector = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
+    return problems.least_squares(vector, A, b)
+
+
+def least_squares(case: Case) -> LeastSquares:
     rng = np.random.default_rng(1)
     A = rng.normal(size=(25, case.size))
     b = A @ (2 * case.scale * rng.normal(size=case.size)) + rng.normal(size=25)
@@ -72,29 +86,54 @@ def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
     loss = cp.sum_squares(A @ x - b) / 50
     problem = cp.Problem(cp.Minimize(loss + case.penalty(x)), case.constraints(x))
     problem.solve(solver=cp.CLARABEL)
-
-    def objective(params: object, A: jax.Array, b: jax.Array) -> jax.Array:
-        vector = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
-        return problems.least_squares(vector, A, b)
-
-    def cost(params: object) -> float:
-        return float(objective(params, A, b) + case.geometry.penalty(params))
-
-    start = case.geometry.interior_point(case.pack(np.zeros(case.size), float))
     args = (jnp.asarray(A), jnp.asarray(b))
+    return LeastSquares(
+        start=case.geometry.interior_point(case.pack(np.zeros(case.size), float)),
+        args=args,
+        cost=lambda params: float(objective(params, *args) + case.geometry.penalty(params)),
+        optimum=problem.value,
+    )
+
+
+@pytest.mark.parametrize("name", by_geometry(CASES))
+def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
+    """2,000 iterations on least squares, relative to the error of the start, to 1e-5."""
+    case = CASES[name]
+    problem = least_squares(case)
 
     @quick_jit
     def solve(*args: jax.Array) -> ux.Run:
-        return ux.solve(objective, case.geometry, start, 2000, args=args, offset=None)
+        return ux.solve(objective, case.geometry, problem.start, 2000, args=args, offset=None)
 
-    run = solve(*args)
+    run = solve(*problem.args)
+    scale = problem.cost(problem.start) - problem.optimum
+    error = problem.cost(run.params) - problem.optimum
     assert float(case.geometry.violation(run.params)) <= 1e-12
-    assert abs(cost(run.params) - problem.value) <= 1e-5 * (cost(start) - problem.value)
+    assert abs(error) <= 1e-5 * scale
     if not case.unbounded:
-        gradient = jax.grad(objective)(run.params, *args)
+        gradient = jax.grad(objective)(run.params, *problem.args)
         gap = ux.frank_wolfe_gap(case.geometry, run.params, gradient)
-        assert cost(run.params) - problem.value <= gap + 1e-7
-        assert gap <= 1e-2 * (cost(start) - problem.value)
+        assert error <= gap + 1e-7
+        assert gap <= 1e-2 * scale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", by_geometry(n for n, case in CASES.items() if not case.unbounded))
+def test_minimize_proves_the_known_optimum_on_every_set(name: str) -> None:
+    case = CASES[name]
+    problem = least_squares(case)
+
+    @quick_jit
+    def solve(*args: jax.Array) -> ux.Solution:
+        return ux.minimize(objective, case.geometry, problem.start, args=args, rtol=1e-6)
+
+    solution = solve(*problem.args)
+    assert solution.status == ux.Status.CONVERGED
+    assert float(case.geometry.violation(solution.params)) <= 1e-12
+    assert solution.lower_bound <= problem.optimum + 1e-8 * abs(problem.optimum)
+    assert problem.optimum <= solution.value + 1e-8 * abs(problem.optimum)
+    np.testing.assert_allclose(solution.value, problem.cost(solution.params), rtol=1e-12)
+    assert solution.num_gradients <= 60
 
 
 def test_matrix_exponentiated_gradient_equals_the_matrix_functions() -> None:
