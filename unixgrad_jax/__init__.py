@@ -7,8 +7,8 @@ from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._minibatches import minibatches
 from unixgrad_jax._minimize import Solution, minimize
 from unixgrad_jax._progress import progress_bar
-from unixgrad_jax._search import Status
 from unixgrad_jax._solve import Run, solve
+from unixgrad_jax._status import Status
 from unixgrad_jax.geometries import (
     Batched,
     Birkhoff,

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from unixgrad_jax import _arguments, _trees, _validation
+from unixgrad_jax._evaluation import Evaluate
 from unixgrad_jax._implicit import follow_solution
-from unixgrad_jax._search import Evaluate, Limits, search
+from unixgrad_jax._search import Limits, search
 from unixgrad_jax._types import Array, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods._unixgrad import check_hyperparameters
