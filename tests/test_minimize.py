@@ -220,6 +220,25 @@ def test_a_tolerance_beyond_the_dtype_ends_soon_and_says_so() -> None:
         assert solution.lower_bound <= exact
 
 
+def test_an_unbounded_set_gives_a_bound_where_a_gradient_has_one() -> None:
+    def solve(max_steps: int) -> ux.Solution:
+        return minimize(
+            square_distance,
+            ux.Box(0.0, np.inf),
+            jnp.zeros(3),
+            (jnp.array([3.0, -1.0, 2.0]),),
+            diameter=5.0,
+            max_steps=max_steps,
+        )
+
+    first, last = solve(1), solve(200)
+    assert first.gap == np.inf
+    assert (status(first), int(first.num_gradients)) == (ux.Status.MAX_STEPS, 3)
+    assert status(last) == ux.Status.CONVERGED  # at a point beyond the target in every entry
+    assert last.lower_bound <= 1
+    np.testing.assert_allclose(last.params, [3, 0, 2], atol=1e-3)
+
+
 def test_too_few_steps_are_not_called_success() -> None:
     solution = minimize(problems.absolute_loss, ux.L2Ball(), jnp.ones(8), args=(A, B), max_steps=7)
     assert status(solution) == ux.Status.MAX_STEPS

@@ -104,7 +104,8 @@ def evaluate_start(evaluate: Evaluate, start: Params) -> tuple[Point, Array]:
         gap = point.value - lower_bound(geometry, point.cut, 0.0)
         gap = jnp.where(point.finite & ~jnp.isnan(gap), gap, jnp.inf)
         better = (gap < walk.gap / 100) | jnp.isinf(walk.gap)
-        small = jnp.isfinite(gap) & (gap <= SUSPECT_GAP * jnp.abs(point.value))
+        # A set without bounds has no finite gap anywhere.
+        small = point.finite & ((gap <= SUSPECT_GAP * jnp.abs(point.value)) | jnp.isinf(gap))
         return _Walk(
             query=jax.tree.map(lambda x, c: (x + c) / 2, walk.query, center),
             best=optax.tree.where(better, point, walk.best),
