@@ -232,9 +232,8 @@ def test_an_unbounded_set_gives_a_bound_where_a_gradient_has_one() -> None:
         )
 
     first, last = solve(1), solve(200)
-    assert first.gap == np.inf
-    assert (status(first), int(first.num_gradients)) == (ux.Status.MAX_STEPS, 3)
-    assert status(last) == ux.Status.CONVERGED  # at a point beyond the target in every entry
+    assert int(first.num_gradients) == 3  # the start itself, x̄_1 and y_1
+    assert status(last) == ux.Status.CONVERGED  # by points beyond the target in every entry
     assert last.lower_bound <= 1
     np.testing.assert_allclose(last.params, [3, 0, 2], atol=1e-3)
 
