@@ -69,10 +69,12 @@ def minimize(
     the gap has fallen tenfold, and with twice that sum where five iterations brought no better
     point; the second kind of restart doubles the iterations before the next of its kind.
 
-    What is proven: the gap, always, for a convex objective; and between restarts the rates of
-    UniXGrad, for the mean of the cuts f(x̄_i) + ⟨g_i, · − x̄_i⟩ too, which bounds the optimum from
-    below beside the single ones: so the gap closes at these rates also where f has kinks. What is
-    measured: on smooth problems, restarts make it about as fast as FISTA that is told L.
+    What is proven: the gap, always, for a convex objective; and between restarts rates of the order
+    of UniXGrad's (theirs), 1/T² where f is smooth and 1/√T where not, for the mean of the cuts
+    f(x̄_i) + ⟨g_i, · − x̄_i⟩ too, which bounds the optimum from below beside the single ones: the
+    proof of a rate bounds f(x̄_T) − min_K of that mean. So the gap closes at these rates also where
+    f has kinks. What is measured: on smooth problems, restarts make it about as fast as FISTA that
+    is told L.
 
     Rounding: the value and the gradient are taken to be right to 8 units of rounding of their
     dtype, each entry relative to itself, and cuts to 8 units of the terms that they sum up (a
