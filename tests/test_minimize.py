@@ -494,6 +494,28 @@ def test_the_derivative_of_the_value_is_that_of_the_envelope_and_bounds_have_non
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("radius", [0.7, 30.0])
+def test_a_start_at_the_solution_has_its_derivative_too(radius: float) -> None:
+    """No step has been taken there, and the first gradient says nothing of the curvature."""
+    rows = jnp.asarray(A)
+
+    def solution(b: jax.Array, start: jax.Array) -> jax.Array:
+        return ux.minimize(
+            problems.least_squares, ux.L2Ball(radius), start, args=(rows, b), rtol=1e-13
+        ).params
+
+    @quick_jit
+    def slope(start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.jvp(lambda b: solution(b, start), (jnp.asarray(B),), (jnp.ones(40),))
+
+    found, cold = slope(jnp.zeros(8))
+    _, warm = slope(found)
+    np.testing.assert_allclose(warm, cold, rtol=1e-4, atol=1e-5)
+    _, exact = slope(jnp.linalg.lstsq(rows, jnp.asarray(B))[0])
+    np.testing.assert_allclose(exact, cold, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
 def test_derivatives_map_over_a_path_of_radii() -> None:
     rows, b = jnp.asarray(A), jnp.asarray(B)
 

@@ -177,7 +177,7 @@ def _run(
     feasible = fixed.geometry.project(_trees.unify(lax.stop_gradient(start)))
     diameter = lax.stop_gradient(diameter)
     found = search(fixed, feasible, diameter, limits, callback)
-    best = follow_solution(problem, data, found.best, found.step_size(diameter))
+    best = follow_solution(problem, data, found.best, diameter)
     return Solution(
         params=best.params,
         value=best.value,
