@@ -43,9 +43,7 @@ class Evaluate(NamedTuple):
         return Point(
             params=params,
             value=jnp.asarray(value, dtype) + self.geometry.penalty(wide),
-            gradient=cut.slope,
-            constant=cut.constant,
-            magnitude=cut.magnitude,
+            cut=cut,
             rounding=jnp.asarray(ROUNDING * max(units), dtype),
             aux=aux,
         )
@@ -57,40 +55,44 @@ class Point(NamedTuple):
     Attributes:
         params: x, in the dtypes of the start.
         value: f(x) + h(x).
-        gradient: ∇f(x), in the wide dtype like all that follows.
-        constant, magnitude: the rest of the tangent of f at x, see `Cut`.
-        rounding: the relative error allowed in all of these.
+        cut: the tangent of f at x, in the wide dtype like all that follows.
+        rounding: the relative error allowed in these.
         aux: what else the objective returned.
     """
 
     params: Params
     value: Array
-    gradient: Gradient
-    constant: Array
-    magnitude: Array
+    cut: Cut
     rounding: Array
     aux: Any
 
     @property
-    def cut(self) -> Cut:
-        return Cut(self.gradient, self.constant, self.magnitude)
+    def gradient(self) -> Gradient:
+        """Return ∇f(x)."""
+        return self.cut.slope
 
     @property
     def finite(self) -> Array:
         """Whether value and gradient are finite: 0·∞ is not, so the constant shows it."""
-        return jnp.isfinite(self.constant) & jnp.isfinite(self.value)
+        return jnp.isfinite(self.cut.constant) & jnp.isfinite(self.value)
+
+
+class FirstPoint(NamedTuple):
+    """Where to start from, the bound f* ≥ that its tangent proves (or −∞), and what it took."""
+
+    point: Point
+    lower_bound: Array
+    num_gradients: Array
 
 
 class _Walk(NamedTuple):
     query: Params
-    best: Point
-    gap: Array
-    num_gradients: Array
+    best: FirstPoint
     suspect: Array
 
 
-def evaluate_start(evaluate: Evaluate, start: Params) -> tuple[Point, Array]:
-    """Return the start, or a point nearer to the center of K, and the number of gradients taken.
+def evaluate_start(evaluate: Evaluate, start: Params) -> FirstPoint:
+    """Evaluate the start, or a point nearer to the center of K.
 
     Where nothing is finite, or a gap is enormous beside the value, the objective may be singular
     at the boundary, and the first gradient would set a scale that forbids all progress. The way
@@ -99,31 +101,33 @@ def evaluate_start(evaluate: Evaluate, start: Params) -> tuple[Point, Array]:
     geometry = evaluate.geometry
     center = _trees.unify(geometry.interior_point(start))
 
+    def gap(at: FirstPoint) -> Array:
+        return jnp.where(at.point.finite, at.point.value - at.lower_bound, jnp.inf)
+
     def advance(walk: _Walk) -> _Walk:
         point = evaluate(walk.query)
-        gap = point.value - lower_bound(geometry, point.cut, 0.0)
-        gap = jnp.where(point.finite & ~jnp.isnan(gap), gap, jnp.inf)
-        better = (gap < walk.gap / 100) | jnp.isinf(walk.gap)
+        bound = lower_bound(geometry, point.cut, point.rounding)
+        bound = jnp.where(point.finite & ~jnp.isnan(bound), bound, -jnp.inf)
+        num_gradients = walk.best.num_gradients + 1
+        new = FirstPoint(point, bound, num_gradients)
+        better = (gap(new) < gap(walk.best) / 100) | jnp.isinf(gap(walk.best))
         # A set without bounds has no finite gap anywhere.
-        small = point.finite & ((gap <= SUSPECT_GAP * jnp.abs(point.value)) | jnp.isinf(gap))
+        small = (gap(new) <= SUSPECT_GAP * jnp.abs(point.value)) | jnp.isinf(gap(new))
+        old = walk.best._replace(num_gradients=num_gradients)
         return _Walk(
             query=jax.tree.map(lambda x, c: (x + c) / 2, walk.query, center),
-            best=optax.tree.where(better, point, walk.best),
-            gap=jnp.where(better, gap, walk.gap),
-            num_gradients=walk.num_gradients + 1,
-            suspect=better & ~small & (walk.num_gradients < MAX_HALVINGS),
+            best=optax.tree.where(better, new, old),
+            suspect=better & ~(point.finite & small) & (num_gradients <= MAX_HALVINGS),
         )
 
     nothing = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
         jax.eval_shape(lambda point: evaluate(point), start),
     )
+    no_bound = jnp.full((), -jnp.inf, _trees.wide_dtype(start))
     walk = _Walk(
         query=start,
-        best=nothing,
-        gap=jnp.full((), jnp.inf, _trees.wide_dtype(start)),
-        num_gradients=jnp.zeros((), jnp.int32),
+        best=FirstPoint(nothing, no_bound, jnp.zeros((), jnp.int32)),
         suspect=jnp.ones((), jnp.bool_),
     )
-    walk = lax.while_loop(lambda walk: walk.suspect, advance, walk)
-    return walk.best, walk.num_gradients
+    return lax.while_loop(lambda walk: walk.suspect, advance, walk).best

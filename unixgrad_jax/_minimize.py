@@ -11,7 +11,8 @@ from jax import lax
 from unixgrad_jax import _arguments, _trees, _validation
 from unixgrad_jax._evaluation import Evaluate
 from unixgrad_jax._implicit import follow_solution
-from unixgrad_jax._search import Limits, search
+from unixgrad_jax._search import search
+from unixgrad_jax._search_state import Limits
 from unixgrad_jax._types import Array, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods._unixgrad import check_hyperparameters

@@ -1,7 +1,6 @@
 """The compiled loop of `minimize`: optimistic UniXGrad with cuts, candidates and restarts."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +8,22 @@ import optax
 from jax import lax
 
 from unixgrad_jax import _trees
-from unixgrad_jax._certificates import Cut, lower_bound, mix
-from unixgrad_jax._evaluation import ROUNDING, Evaluate, Point, evaluate_start
+from unixgrad_jax._certificates import lower_bound, mix
+from unixgrad_jax._evaluation import ROUNDING, Evaluate, evaluate_start
+from unixgrad_jax._search_state import (
+    Limits,
+    Run,
+    Search,
+    finish,
+    fresh_run,
+    stop_if_converged,
+    with_candidate,
+)
 from unixgrad_jax._status import RUNNING, Status
-from unixgrad_jax._template import Average, prox_then_average
-from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
+from unixgrad_jax._template import prox_then_average
+from unixgrad_jax._types import Array, Params
 from unixgrad_jax.geometries import Geometry
+from unixgrad_jax.methods import _unixgrad as method
 
 CHECK_EVERY = 5
 """Iterations between two checks. 3, 5, 6, 8 and 12 were compared on the table of problems."""
@@ -34,82 +43,6 @@ NEAR_ROUNDING = 30
 """How many times the rounding of f(x_0) − f* a gap is still near it."""
 STEEP = 30
 """How asymmetric the growth of f along a step may be; 1 for a quadratic, 10 for exp over 10."""
-
-
-class Run(NamedTuple):
-    """The method since its last restart.
-
-    Attributes:
-        step: t, the number of finished iterations.
-        anchor: mirror coordinates of y_t.
-        average: x̄_t.
-        value: f(x̄_t).
-        hint: g_t, for the next step.
-        cut: the mean of the tangents at x̄_1, ..., x̄_t with the weights of the average.
-        sum_squares: Σ α_i²·‖g_i − g_{i−1}‖*² over all runs, and ‖g_0‖*².
-        failed: whether the last step was rejected.
-    """
-
-    step: Array
-    anchor: Mirror
-    average: Average
-    value: Array
-    hint: Gradient
-    cut: Cut
-    sum_squares: Array
-    failed: Array
-
-
-class Search(NamedTuple):
-    """What the loop carries.
-
-    Attributes:
-        run: the method since its last restart.
-        best: the evaluated point of least value.
-        lower_bound: the best proven lower bound on the optimum.
-        gap_at_restart: best value − lower bound when the run began.
-        checked_value: the best value at the last check.
-        patience: iterations that a run gets before it can stall.
-        rejections: rejected steps since the last better point.
-        first_gap: best value − lower bound at the start.
-        quiet_gap, quiet_since: the last gap that was a tenth better than the one before, and when.
-        status: a `Status`, or RUNNING.
-        num_steps, num_gradients, num_restarts: counters.
-    """
-
-    run: Run
-    best: Point
-    lower_bound: Array
-    gap_at_restart: Array
-    checked_value: Array
-    patience: Array
-    rejections: Array
-    first_gap: Array
-    quiet_gap: Array
-    quiet_since: Array
-    status: Array
-    num_steps: Array
-    num_gradients: Array
-    num_restarts: Array
-
-    @property
-    def gap(self) -> Array:
-        return self.best.value - self.lower_bound
-
-    def step_size(self, diameter: Array) -> Array:
-        """Return η = 2D/√Σ, about 1/L in the end; 0 while Σ is 0."""
-        known = self.run.sum_squares > 0
-        return jnp.where(
-            known, 2 * diameter / jnp.sqrt(jnp.where(known, self.run.sum_squares, 1)), 0
-        )
-
-
-class Limits(NamedTuple):
-    """When to stop: scalars, as the user gave them."""
-
-    rtol: Scalar
-    atol: Scalar
-    max_steps: Scalar
 
 
 def search(
@@ -149,14 +82,11 @@ def search(
 def begin(evaluate: Evaluate, start: Params, limits: Limits) -> Search:
     """Evaluate the start, moved inwards where the objective is singular on the boundary."""
     geometry = evaluate.geometry
-    first, count = evaluate_start(evaluate, start)
-    bound = lower_bound(geometry, first.cut, first.rounding)
-    finite = first.finite
-    bound = jnp.where(finite & ~jnp.isnan(bound), bound, -jnp.inf)
+    first, bound, num_gradients = evaluate_start(evaluate, start)
     gap = first.value - bound
     zero = jnp.zeros((), jnp.int32)
     search = Search(
-        run=_fresh_run(geometry, first, geometry.squared_dual_norm(first.gradient)),
+        run=fresh_run(geometry, first, geometry.squared_dual_norm(first.gradient)),
         best=first,
         lower_bound=bound,
         gap_at_restart=gap,
@@ -166,9 +96,9 @@ def begin(evaluate: Evaluate, start: Params, limits: Limits) -> Search:
         first_gap=gap,
         quiet_gap=gap,
         quiet_since=zero,
-        status=jnp.where(finite, RUNNING, Status.NONFINITE).astype(jnp.int32),
+        status=jnp.where(first.finite, RUNNING, Status.NONFINITE).astype(jnp.int32),
         num_steps=zero,
-        num_gradients=count,
+        num_gradients=num_gradients,
         num_restarts=zero,
     )
     return stop_if_converged(search, limits)
@@ -182,9 +112,8 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
     y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
     """
     geometry, run = evaluate.geometry, search.run
-    alpha = run.step.astype(run.sum_squares.dtype) + 1
-    theta = 2 / (alpha + 1)
-    size = alpha * search.step_size(diameter)
+    alpha, theta, _ = method.weights(run.step, run.sum_squares.dtype)
+    size = alpha * method.rate(diameter, run.sum_squares)
     _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
     point = evaluate(average.value)
     anchor = geometry.step(run.anchor, point.gradient, size)
@@ -201,7 +130,7 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
         failed=jnp.zeros((), jnp.bool_),
     )
     good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, search.gap)
-    new = _with_candidate(geometry, search, point, good)._replace(
+    new = with_candidate(geometry, search, point, good)._replace(
         run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
         num_steps=search.num_steps + 1,
         num_gradients=search.num_gradients + 1,
@@ -223,17 +152,6 @@ def _is_steep(before: Run, after: Run, gap: Array) -> Array:
     return (back > STEEP * ahead) & (back > 10 * gap)
 
 
-def _with_candidate(geometry: Geometry, search: Search, point: Point, good: Array) -> Search:
-    """Take over a good point if it is the best, and its lower bound if that is the best."""
-    bound = lower_bound(geometry, point.cut, point.rounding)
-    better = good & (point.value < search.best.value)
-    return search._replace(
-        best=optax.tree.where(better, point, search.best),
-        lower_bound=jnp.where(good & (bound > search.lower_bound), bound, search.lower_bound),
-        rejections=jnp.where(better, 0, search.rejections),
-    )
-
-
 def check(evaluate: Evaluate, search: Search, limits: Limits) -> Search:
     """Try y_t, use the mean of the cuts, and decide whether to restart or to give up."""
     search = lax.cond(
@@ -244,7 +162,7 @@ def check(evaluate: Evaluate, search: Search, limits: Limits) -> Search:
     )
     search = _restart_if_due(evaluate.geometry, search)
     search = _give_up_near_rounding(search)
-    return _finish(search, search.num_steps >= limits.max_steps, Status.MAX_STEPS)
+    return finish(search, search.num_steps >= limits.max_steps, Status.MAX_STEPS)
 
 
 def _with_extra_bounds(evaluate: Evaluate, search: Search) -> Search:
@@ -255,7 +173,7 @@ def _with_extra_bounds(evaluate: Evaluate, search: Search) -> Search:
     """
     geometry, run = evaluate.geometry, search.run
     point = evaluate(geometry.to_point(run.anchor))
-    tried = _with_candidate(geometry, search, point, point.finite)
+    tried = with_candidate(geometry, search, point, point.finite)
     units = 1 + run.step.astype(point.value.dtype) / ROUNDING
     bound = lower_bound(geometry, run.cut, units * search.best.rounding)
     return tried._replace(
@@ -276,7 +194,7 @@ def _restart_if_due(geometry: Geometry, search: Search) -> Search:
     rejections = search.rejections + rejected
     restart = fallen | stalled | rejected
     search = search._replace(
-        run=optax.tree.where(restart, _fresh_run(geometry, search.best, sum_squares), run),
+        run=optax.tree.where(restart, fresh_run(geometry, search.best, sum_squares), run),
         gap_at_restart=jnp.where(fallen, search.gap, search.gap_at_restart),
         checked_value=search.best.value,
         patience=jnp.where(stalled, 2 * search.patience, search.patience),
@@ -284,22 +202,7 @@ def _restart_if_due(geometry: Geometry, search: Search) -> Search:
         num_restarts=search.num_restarts + restart,
     )
     hopeless = (rejections > MAX_REJECTIONS) | ~jnp.isfinite(sum_squares)
-    return _finish(search, hopeless, Status.NONFINITE)
-
-
-def _fresh_run(geometry: Geometry, start: Point, sum_squares: Array) -> Run:
-    """Return a run that begins at an evaluated point. Σ stays: it has learned (L·D)²."""
-    wide = _trees.unify(start.params)
-    return Run(
-        step=jnp.zeros((), jnp.int32),
-        anchor=geometry.to_mirror(wide),
-        average=Average(wide, optax.tree.zeros_like(wide)),
-        value=start.value,
-        hint=start.gradient,
-        cut=start.cut,
-        sum_squares=sum_squares,
-        failed=jnp.zeros((), jnp.bool_),
-    )
+    return finish(search, hopeless, Status.NONFINITE)
 
 
 def _give_up_near_rounding(search: Search) -> Search:
@@ -312,17 +215,4 @@ def _give_up_near_rounding(search: Search) -> Search:
     scale = jnp.abs(search.best.value) + search.first_gap
     near = search.gap <= NEAR_ROUNDING * search.best.rounding * scale
     quiet = search.num_steps - quiet_since >= jnp.maximum(QUIET_STEPS, quiet_since // 2)
-    return _finish(search, near & quiet, Status.PRECISION_LIMIT)
-
-
-def stop_if_converged(search: Search, limits: Limits) -> Search:
-    """Stop where the proven gap is within the tolerance."""
-    gap = search.gap
-    size = jnp.maximum(jnp.abs(search.best.value), jnp.abs(search.lower_bound))
-    converged = jnp.isfinite(gap) & (gap <= limits.atol + limits.rtol * size)
-    return _finish(search, converged, Status.CONVERGED)
-
-
-def _finish(search: Search, ended: Array, status: Status) -> Search:
-    now = (search.status == RUNNING) & ended
-    return search._replace(status=jnp.where(now, jnp.int32(status), search.status))
+    return finish(search, near & quiet, Status.PRECISION_LIMIT)

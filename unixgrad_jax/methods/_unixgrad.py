@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._template import Average, prox_then_average
@@ -194,7 +195,7 @@ def half_iteration(
         The new state, and the next point to differentiate at.
     """
     second = state.halfway
-    alpha, this_weight, next_weight = weights(state)
+    alpha, this_weight, next_weight = weights(state.step, state.sum_squares.dtype)
     gradient = _trees.cast_like(gradient, state.average)
     innovation = geometry.squared_dual_norm(optax.tree.sub(gradient, state.hint))
     if offset is None:  # the hint is still zero at the very first gradient
@@ -240,7 +241,7 @@ def iterate(
     offset: Scalar | None,
 ) -> Iteration:
     """Take both halves of iteration t, given M_t and the gradient oracle for g_t at x̄_t."""
-    alpha, this_weight, next_weight = weights(state)
+    alpha, this_weight, next_weight = weights(state.step, state.sum_squares.dtype)
     hint = _trees.cast_like(hint, state.average)
     if offset is None:
         scale = geometry.squared_dual_norm(hint)
@@ -269,9 +270,9 @@ def iterate(
     return Iteration(state, query.value, geometry.to_point(moved), gradient, eta)
 
 
-def weights(state: UniXGradState) -> tuple[Array, Array, Array]:
-    """Return α_t = t, θ_t = α_t/A_t = 2/(t+1) and θ_{t+1}."""
-    alpha = state.step.astype(state.sum_squares.dtype) + 1
+def weights(step: Array, dtype: DTypeLike) -> tuple[Array, Array, Array]:
+    """Return α_t = t, θ_t = α_t/A_t = 2/(t+1) and θ_{t+1}, after t − 1 finished iterations."""
+    alpha = step.astype(dtype) + 1
     return alpha, 2 / (alpha + 1), 2 / (alpha + 2)
 
 
@@ -282,9 +283,11 @@ def learning_rate(
     dtype = state.sum_squares.dtype
     if diameter is None:
         diameter = geometry.diameter(state.average)
-    denominator = state.sum_squares + (
-        0 if offset is None else _trees.scalar("offset", offset, dtype)
-    )
-    known = denominator > 0
-    root = jnp.sqrt(jnp.where(known, denominator, 1))
-    return jnp.where(known, 2 * _trees.scalar("diameter", diameter, dtype) / root, 0)
+    offset = 0 if offset is None else _trees.scalar("offset", offset, dtype)
+    return rate(_trees.scalar("diameter", diameter, dtype), state.sum_squares + offset)
+
+
+def rate(diameter: Array, squares: Array) -> Array:
+    """Return 2D/√Σ, 0 while Σ is 0."""
+    known = squares > 0
+    return jnp.where(known, 2 * diameter / jnp.sqrt(jnp.where(known, squares, 1)), 0)
