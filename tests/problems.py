@@ -19,6 +19,15 @@ def absolute_loss(x: jax.Array, A: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.mean(jnp.abs(A @ x - b))
 
 
+def small_quadratic(p: jax.Array) -> jax.Array:
+    """Return ⟨V, p⟩ + ⟨p, Mp⟩, least at −3.1753470 both on the simplex and in the ℓ1 ball."""
+    V = jnp.array([-6.0, -6.15703, -5.55986])
+    M = jnp.array(
+        [[3, 2.8464949, 2.4178848], [2.8464949, 3, 2.84649498], [2.4178848, 2.84649498, 3]]
+    )
+    return V @ p + p @ M @ p
+
+
 def regression_data(
     n: int = 500, d: int = 100, seed: int = 0, noise: float = 1e-3
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

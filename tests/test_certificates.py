@@ -59,19 +59,12 @@ def test_a_small_quadratic_program_reaches_its_exact_value(
     geometry: ux.Geometry, start: list[float]
 ) -> None:
     """From the center, from a vertex and from outside; p₃ = 0, so a line search is exact."""
-    V = jnp.array([-6.0, -6.15703, -5.55986])
-    M = jnp.array(
-        [[3, 2.8464949, 2.4178848], [2.8464949, 3, 2.84649498], [2.4178848, 2.84649498, 3]]
-    )
-
-    def objective(p: jax.Array) -> jax.Array:
-        return V @ p + p @ M @ p
-
+    objective = problems.small_quadratic
     p = ux.solve(objective, geometry, jnp.array(start), 20_000, offset=None).params
     assert ux.frank_wolfe_gap(geometry, p, jax.grad(objective)(p)) <= 1e-6
     a = np.linspace(0, 1, 100_001)
     edge = np.stack([a, 1 - a, 0 * a], axis=1)
-    exact = (edge @ np.asarray(V) + np.einsum("ki,ij,kj->k", edge, np.asarray(M), edge)).min()
+    exact = jax.vmap(objective)(edge).min()
     np.testing.assert_allclose(exact, -3.1753470, atol=1e-7)
     np.testing.assert_allclose(objective(p), exact, atol=1e-6)
 

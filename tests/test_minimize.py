@@ -199,11 +199,7 @@ def test_starts_anywhere_lead_to_the_same_optimum() -> None:
 def test_a_small_quadratic_program_is_solved_to_its_exact_value(
     geometry: ux.Geometry, start: list[float]
 ) -> None:
-    V = jnp.array([-6.0, -6.15703, -5.55986])
-    M = jnp.array(
-        [[3, 2.8464949, 2.4178848], [2.8464949, 3, 2.84649498], [2.4178848, 2.84649498, 3]]
-    )
-    solution = minimize(lambda p: V @ p + p @ M @ p, geometry, jnp.array(start), rtol=1e-8)
+    solution = minimize(problems.small_quadratic, geometry, jnp.array(start), rtol=1e-8)
     assert status(solution) == ux.Status.CONVERGED
     np.testing.assert_allclose(solution.value, -3.1753470, atol=1e-6)
 

@@ -13,6 +13,7 @@ import pytest
 import unixgrad_jax as ux
 from tests import problems
 from tests.compiling import quick_jit
+from tests.derivatives import assert_derivatives
 
 A, _, B = (jnp.asarray(array, jnp.float32) for array in problems.regression_data(40, 8))
 
@@ -188,25 +189,7 @@ def test_derivatives_of_the_answer_equal_finite_differences(name: str) -> None:
     at = (np.zeros(20), np.linspace(0.05, 0.3, 8), np.array(1.0), np.array(0.4))
     rng = np.random.default_rng(0)
     directions = [rng.normal(size=value.shape) for value in at]
-    alone = [
-        tuple(d if i == index else np.zeros(np.shape(d)) for i, d in enumerate(directions))
-        for index in range(4)
-    ]
-
-    @quick_jit
-    def derivatives() -> tuple[jax.Array, list[jax.Array]]:
-        _, forward = jax.linearize(answer, *at)
-        reverse = jax.linear_transpose(forward, *at)(1.0)
-        each = jax.vmap(forward)(*(np.stack(tangents) for tangents in zip(*alone, strict=True)))
-        return each, [jnp.vdot(r, d) for r, d in zip(reverse, directions, strict=True)]
-
-    h = 1e-6
-    value = quick_jit(answer)
-    for tangents, forward, reverse in zip(alone, *derivatives(), strict=True):
-        up, down = (value(*(a + k * d for a, d in zip(at, tangents, strict=True))) for k in (h, -h))
-        expected = (up - down) / (2 * h)
-        np.testing.assert_allclose(forward, expected, rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(reverse, expected, rtol=1e-5, atol=1e-7)
+    assert_derivatives(answer, at, directions, rtol=1e-5, atol=1e-7)
 
 
 @two_geometries

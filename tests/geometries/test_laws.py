@@ -11,6 +11,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests.compiling import quick_jit
+from tests.derivatives import assert_derivatives
 from tests.geometries.catalogue import CASES, Case, by_geometry, flat
 
 pytestmark = pytest.mark.parametrize("case", by_geometry(CASES.values()))
@@ -333,25 +334,7 @@ def test_derivatives_equal_finite_differences(case: Case) -> None:
 
     at = (y, gradient, np.array(0.7), np.array(1.1))
     directions = [rng.normal(size=value.shape) for value in at]
-    alone = [
-        tuple(d if i == index else np.zeros(np.shape(d)) for i, d in enumerate(directions))
-        for index in range(4)
-    ]
-
-    @quick_jit
-    def derivatives() -> tuple[jax.Array, list[jax.Array]]:
-        _, forward = jax.linearize(stepped, *at)
-        reverse = jax.linear_transpose(forward, *at)(1.0)
-        each = jax.vmap(forward)(*(np.stack(tangents) for tangents in zip(*alone, strict=True)))
-        return each, [jnp.vdot(r, d) for r, d in zip(reverse, directions, strict=True)]
-
-    h = 1e-6
-    value = quick_jit(stepped)
-    for tangents, forward, reverse in zip(alone, *derivatives(), strict=True):
-        up, down = (value(*(a + k * d for a, d in zip(at, tangents, strict=True))) for k in (h, -h))
-        expected = (up - down) / (2 * h)
-        np.testing.assert_allclose(forward, expected, atol=1e-7)
-        np.testing.assert_allclose(reverse, expected, atol=1e-7)
+    assert_derivatives(stepped, at, directions, atol=1e-7)
 
 
 def test_derivatives_are_finite_everywhere(case: Case) -> None:

@@ -190,7 +190,7 @@ def test_a_filtered_equinox_module_trains(method: Method) -> None:
     def loss_of_params(params: Any) -> jax.Array:
         return loss(eqx.combine(params, static))
 
-    @quick_jit
+    @eqx.filter_jit
     def train(params: Any, state: Any) -> Any:
         return step(optimizer, params, state, jax.grad(loss_of_params))
 
