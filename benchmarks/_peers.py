@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _suite import Array, Problem
+from _suite import Array, Problem, extrapolate
 from jax import lax
 
 import unixgrad_jax as ux
@@ -95,23 +95,13 @@ Method = Callable[[Oracle, Array, Progress], Loop]
 
 
 def fista(oracle: Oracle, start: Array, progress: Progress, restarts: bool) -> Loop:
-    """FISTA with the step 1/L (Beck and Teboulle, SIAM J. Imaging Sci. 2009, eq. 4.1–4.3).
-
-        x_k = P(y_k − ∇f(y_k)/L),  t_{k+1} = (1 + √(1 + 4t_k²))/2,
-        y_{k+1} = x_k + (t_k − 1)/t_{k+1}·(x_k − x_{k−1})
-
-    With restarts t_{k+1} = 1 where ⟨y_k − x_k, x_k − x_{k−1}⟩ > 0, the gradient scheme (O'Donoghue
-    and Candès, Found. Comput. Math. 2015). The answer is x_k.
-    """
+    """FISTA with the step 1/L, x_k = P(y_k − ∇f(y_k)/L), see `extrapolate`. The answer is x_k."""
 
     def advance(memory: Any, progress: Progress) -> tuple[Any, Progress]:
         x, y, t = memory
         _, gradient, progress = oracle.query(y, progress)
         new = oracle.geometry.project(y - gradient / oracle.smoothness)
-        next_t = (1 + jnp.sqrt(1 + 4 * t**2)) / 2
-        restart = restarts & (jnp.vdot(y - new, new - x) > 0)
-        momentum = jnp.where(restart, 0.0, (t - 1) / next_t)
-        memory = new, new + momentum * (new - x), jnp.where(restart, 1.0, next_t)
+        memory = new, *extrapolate(x, y, t, new, restarts)
         return memory, progress.reached(oracle.value(new))
 
     return Loop((start, start, jnp.ones(())), progress, advance)

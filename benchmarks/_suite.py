@@ -92,13 +92,9 @@ def _by_fista(
         _, gradient = both(y, *args)
         following = geometry.project(y - gradient / smoothness)
         value, gradient = both(following, *args)
-        restart = jnp.vdot(y - following, following - x) > 0
-        next_t = (1 + jnp.sqrt(1 + 4 * t**2)) / 2
-        momentum = jnp.where(restart, 0.0, (t - 1) / next_t)
         return (
             following,
-            following + momentum * (following - x),
-            jnp.where(restart, 1.0, next_t),
+            *extrapolate(x, y, t, following, restarts=True),
             jnp.minimum(best, value),
             jnp.maximum(lower, value - ux.frank_wolfe_gap(geometry, following, gradient)),
             step + 1,
@@ -107,6 +103,22 @@ def _by_fista(
     first = (start, start, jnp.ones(()), value_at_start, -jnp.inf * jnp.ones(()), jnp.zeros(()))
     *_, best, lower, _ = lax.while_loop(unfinished, advance, first)
     return best, best - lower
+
+
+def extrapolate(
+    x: Array, y: Array, t: Array, following: Array, restarts: bool
+) -> tuple[Array, Array]:
+    """Return the next y and t of FISTA, which went from x to `following` by a step from y.
+
+        t⁺ = (1 + √(1 + 4t²))/2,  y⁺ = x⁺ + (t − 1)/t⁺·(x⁺ − x)
+
+    (Beck and Teboulle, SIAM J. Imaging Sci. 2009, eq. 4.2–4.3); with restarts t⁺ = 1 and y⁺ = x⁺
+    where ⟨y − x⁺, x⁺ − x⟩ > 0 (O'Donoghue and Candès, Found. Comput. Math. 2015).
+    """
+    next_t = (1 + jnp.sqrt(1 + 4 * t**2)) / 2
+    restart = restarts & (jnp.vdot(y - following, following - x) > 0)
+    momentum = jnp.where(restart, 0.0, (t - 1) / next_t)
+    return following + momentum * (following - x), jnp.where(restart, 1.0, next_t)
 
 
 def least_squares(x: Array, A: Array, b: Array) -> Array:
