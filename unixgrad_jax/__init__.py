@@ -41,7 +41,19 @@ from unixgrad_jax.geometries import (
     TransportPolytope,
     Unconstrained,
 )
-from unixgrad_jax.methods import UniXGradState, unixgrad
+from unixgrad_jax.methods import (
+    UniXGradState,
+    accelegrad,
+    adagrad_norm,
+    amsgrad,
+    axgd,
+    extragradient,
+    mirror_prox,
+    optimistic_mirror_descent,
+    projected,
+    universal_mirror_prox,
+    unixgrad,
+)
 
 __version__ = "0.1.0"
 
@@ -81,12 +93,21 @@ __all__ = [
     "TransportPolytope",
     "Unconstrained",
     "UniXGradState",
+    "accelegrad",
+    "adagrad_norm",
+    "amsgrad",
+    "axgd",
     "datasets",
     "eval_params",
+    "extragradient",
     "frank_wolfe_gap",
     "minibatches",
     "minimize",
+    "mirror_prox",
+    "optimistic_mirror_descent",
     "progress_bar",
+    "projected",
     "solve",
+    "universal_mirror_prox",
     "unixgrad",
 ]

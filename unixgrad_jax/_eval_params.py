@@ -9,13 +9,11 @@ from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Params
-from unixgrad_jax.methods import UniXGradState
-
-MethodState = UniXGradState
+from unixgrad_jax.methods import MethodState
 
 
 def eval_params(opt_state: optax.OptState, params: Params) -> Params:
-    """Return the method's answer: for UniXGrad the weighted average x̄, a point of K.
+    """Return the method's answer, a point of K: for UniXGrad the weighted average x̄.
 
     The state is found by its type through `optax.chain`, `partition`, `masked`, `MultiSteps`,
     `inject_hyperparams` and any other wrapper whose state is a pytree. Where a wrapper hides part
@@ -47,7 +45,7 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
                 f"{len(states)}: give each block's own state, such as inner_states[label], not all"
             )
         raise ValueError(
-            "eval_params needs an optimizer state with exactly one UniXGradState inside, "
+            "eval_params needs an optimizer state with exactly one method of this library inside, "
             f"but a {type(opt_state).__name__} holds {found}."
         )
     return output_point(states[0], params)
@@ -60,10 +58,10 @@ def method_states(opt_state: Any) -> list[MethodState]:
 
 
 def output_point(state: MethodState, params: Params) -> Params:
-    """Return the state's average as params: their structure, dtypes, and what was masked."""
+    """Return the state's answer as params: their structure, dtypes, and what was masked."""
     hidden = {
         _names(path)
-        for path, node in jax.tree_util.tree_leaves_with_path(state.average, is_leaf=_is_masked)
+        for path, node in jax.tree_util.tree_leaves_with_path(state.output, is_leaf=_is_masked)
         if _is_masked(node)
     }
 
@@ -74,7 +72,7 @@ def output_point(state: MethodState, params: Params) -> Params:
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
     shown = [is_shown(path) for path, _ in leaves]
     own = [leaf for (_, leaf), is_own in zip(leaves, shown, strict=True) if is_own]
-    rest = iter(_poured_into(own, jax.tree.leaves(state.average)))
+    rest = iter(_poured_into(own, jax.tree.leaves(state.output)))
     answer = [
         next(rest) if is_own else leaf for (_, leaf), is_own in zip(leaves, shown, strict=True)
     ]
@@ -90,22 +88,22 @@ def _names(path: Any) -> tuple[str, ...]:
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
 
 
-def _poured_into(leaves: list[Any], average: list[Array]) -> list[Array]:
-    """Return the entries of the average in the shapes and dtypes of the leaves of params.
+def _poured_into(leaves: list[Any], answer: list[Array]) -> list[Array]:
+    """Return the entries of the answer in the shapes and dtypes of the leaves of params.
 
     Wrappers change what holds the entries, never their order: flax has its own boxes around
     arrays, `optax.flatten` one vector, `split_real_and_imaginary` two arrays for a complex one.
     """
     expected = [_trees.shape(leaf) for leaf in leaves for _ in range(1 + jnp.iscomplexobj(leaf))]
-    shapes = [part.shape for part in average]
+    shapes = [part.shape for part in answer]
     if shapes == [(_trees.size(leaves),)] != expected:
-        average = _trees.unravel(average[0], leaves)
+        answer = _trees.unravel(answer[0], leaves)
     elif shapes != expected:
         raise ValueError(
-            f"params must be those of the optimizer state, whose average has shapes {shapes}; "
+            f"params must be those of the optimizer state, whose answer has shapes {shapes}; "
             f"those of params are {expected}."
         )
-    rest = iter(average)
+    rest = iter(answer)
     return [
         lax.complex(next(rest), next(rest))
         if jnp.iscomplexobj(leaf)

@@ -114,7 +114,7 @@ def iterate(evaluate: Evaluate, search: Search, diameter: Array, limits: Limits)
     geometry, run = evaluate.geometry, search.run
     alpha, theta, _ = method.weights(run.step, run.sum_squares.dtype)
     size = alpha * method.rate(diameter, run.sum_squares)
-    _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
+    _, _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
     point = evaluate(average.value)
     anchor = geometry.step(run.anchor, point.gradient, size)
     innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.hint))

@@ -36,6 +36,18 @@ def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bo
         raise ValueError(f"{name} must be {kind}{' and finite' * finite}, not {value}.")
 
 
+def check_share(name: str, value: Scalar) -> None:
+    """Check that a number is in [0, 1].
+
+    Raises:
+        TypeError, ValueError: if it is not.
+    """
+    check_number(name, value)
+    values = concrete(value)
+    if values is not None and np.any(values > 1):
+        raise ValueError(f"{name} must be in [0, 1], not {value}.")
+
+
 def check_bounded(name: str, *values: Scalar) -> None:
     """Check that the numbers that bound a set are finite.
 

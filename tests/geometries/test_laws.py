@@ -170,6 +170,15 @@ def test_hoelder_holds_between_members(case: Case, dtype: np.dtype) -> None:
         assert g @ (x - y) <= dual * case.norm(x - y) + 100 * tolerance(case, dtype)
 
 
+def test_the_norm_is_that_of_its_formula(case: Case, dtype: np.dtype) -> None:
+    rng = np.random.default_rng(19)
+    squared_norm = on_vectors(case, "squared_norm")
+    for x, y in zip(case.members(rng, 10), case.members(rng, 10), strict=True):
+        value = squared_norm(jnp.asarray(x - y, dtype))
+        assert value.shape == ()
+        np.testing.assert_allclose(value, case.norm(x - y) ** 2, rtol=1e-5)
+
+
 def test_the_dual_norm_ignores_what_is_constant_on_the_set(case: Case, dtype: np.dtype) -> None:
     """Adding to g a vector normal to all differences of members changes nothing."""
     members = case.members(np.random.default_rng(8), 40)
@@ -248,7 +257,14 @@ def test_the_penalty_is_that_of_its_formula(case: Case, dtype: np.dtype) -> None
         np.testing.assert_allclose(value, penalty(case, x), rtol=1e-5, atol=1e-6)
 
 
-OPERATIONS = ["project", "squared_dual_norm", "diameter", "violation", "penalty"]
+OPERATIONS = [
+    "project",
+    "squared_dual_norm",
+    "squared_norm",
+    "diameter",
+    "violation",
+    "penalty",
+]
 
 
 def test_a_tree_is_one_vector(case: Case) -> None:

@@ -8,6 +8,7 @@ from unixgrad_jax.geometries._combinators import Batched, Product
 from unixgrad_jax.geometries._custom import FromProjection, Unconstrained
 from unixgrad_jax.geometries._entropic_l1_ball import EntropicL1Ball
 from unixgrad_jax.geometries._groups import GroupBall
+from unixgrad_jax.geometries._kinds import has_penalty, is_euclidean
 from unixgrad_jax.geometries._monotone import MonotoneBox
 from unixgrad_jax.geometries._penalized import Penalized
 from unixgrad_jax.geometries._penalties import (
@@ -24,6 +25,7 @@ from unixgrad_jax.geometries._simplex import EntropicSimplex, Simplex
 from unixgrad_jax.geometries._spectrahedra import EntropicSpectrahedron, Spectrahedron
 from unixgrad_jax.geometries._spectral import NuclearBall, SpectralBall
 from unixgrad_jax.geometries._transport import Birkhoff, TransportPolytope
+from unixgrad_jax.geometries._weighted import has_weighted_projection, project_weighted
 
 __all__ = [
     "Batched",
@@ -56,4 +58,8 @@ __all__ = [
     "SquaredL2Norm",
     "TransportPolytope",
     "Unconstrained",
+    "has_penalty",
+    "has_weighted_projection",
+    "is_euclidean",
+    "project_weighted",
 ]

@@ -47,6 +47,14 @@ class Geometry(abc.ABC):
         """Return ‖g‖*², the dual norm on the tangent space of K, a scalar."""
 
     @abc.abstractmethod
+    def squared_norm(self, difference: Params) -> Array:
+        """Return ‖x − y‖², in the norm in which R is 1-strongly convex on K, a scalar.
+
+        Args:
+            difference: x − y, of two points of K.
+        """
+
+    @abc.abstractmethod
     def diameter(self, like: Params) -> Array:
         """Return D = sqrt(sup_{x,y∈K} D_R(x, y)) for params shaped like `like`.
 
@@ -102,6 +110,9 @@ class Euclidean(ConvexSet):
     def to_point(self, mirror: Mirror) -> Params:
         return mirror
 
+    def squared_norm(self, difference: Params) -> Array:
+        return _trees.vdot(difference, difference)
+
 
 class FullSpace(Euclidean):
     """A Euclidean set that lies in no affine subspace: the dual norm is ‖·‖₂."""
@@ -151,6 +162,12 @@ def tangent_square(gradient: Gradient) -> Array:
     return _trees.vdot(centered, centered)
 
 
+def squared_l1_norm(difference: Params) -> Array:
+    """Return ‖d‖₁² of all entries."""
+    sizes = jax.tree.map(jnp.abs, difference)
+    return _trees.total(sizes, _trees.wide_dtype(sizes)) ** 2
+
+
 def equal_shares(name: str, total: Scalar, like: Params) -> Params:
     """Return params shaped like `like` with s/n in all entries."""
     share = _trees.scalar(name, total, _trees.wide_dtype(like)) / max(_trees.size(like), 1)
@@ -194,6 +211,7 @@ COMPILED = (
     "step",
     "to_point",
     "squared_dual_norm",
+    "squared_norm",
     "minimize_linear",
     "project",
     "violation",

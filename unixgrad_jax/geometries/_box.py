@@ -182,6 +182,9 @@ class EntropicBox(BoxSet):
     def project(self, point: Params) -> Params:
         return Box(self.lower, self.upper).project(point)
 
+    def squared_norm(self, difference: Params) -> Array:
+        return _trees.vdot(difference, difference)
+
     def diameter(self, like: Params) -> Array:
         widths = self._widths(like)
         return root(_trees.vdot(widths, widths) * (math.log(2) / 4))

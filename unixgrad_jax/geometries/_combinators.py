@@ -41,40 +41,44 @@ class Product(Geometry):
                 raise TypeError(f"Product takes a tree of geometries, but one leaf is {part!r}.")
 
     def to_mirror(self, point: Params) -> Mirror:
-        return self._map(lambda part, x: part.to_mirror(x), point)
+        return self.map(lambda part, x: part.to_mirror(x), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        return self._map(lambda part, y, g: part.step(y, g, step_size), mirror, gradient)
+        return self.map(lambda part, y, g: part.step(y, g, step_size), mirror, gradient)
 
     def to_point(self, mirror: Mirror) -> Params:
-        return self._map(lambda part, y: part.to_point(y), mirror)
+        return self.map(lambda part, y: part.to_point(y), mirror)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return self._sum(lambda part, g: part.squared_dual_norm(g), gradient)
+
+    def squared_norm(self, difference: Params) -> Array:
+        return self._sum(lambda part, d: part.squared_norm(d), difference)
 
     def diameter(self, like: Params) -> Array:
         return root(self._sum(lambda part, x: part.diameter(x) ** 2, like))
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        return self._map(lambda part, g: part.minimize_linear(g), gradient)
+        return self.map(lambda part, g: part.minimize_linear(g), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         if like is None:
-            return self._map(lambda part: part.interior_point())
-        return self._map(lambda part, x: part.interior_point(x), like)
+            return self.map(lambda part: part.interior_point())
+        return self.map(lambda part, x: part.interior_point(x), like)
 
     def project(self, point: Params) -> Params:
-        return self._map(lambda part, x: part.project(x), point)
+        return self.map(lambda part, x: part.project(x), point)
 
     def violation(self, point: Params) -> Array:
         dtype = _trees.wide_dtype(point)
-        parts = self._map(lambda part, x: part.violation(x), point)
+        parts = self.map(lambda part, x: part.violation(x), point)
         return _trees.keep_nan(jnp.maximum(_trees.largest(parts, dtype), 0), parts)
 
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda part, x: part.penalty(x), point)
 
-    def _map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
+    def map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
+        """Return function(part, subtree, ...) of every part, as a tree of the params' structure."""
         parts, structure = jax.tree.flatten(self.parts, is_leaf=_is_geometry)
         if trees and not jax.tree.leaves(trees[0]):
             return trees[0]
@@ -89,7 +93,7 @@ class Product(Geometry):
         return jax.tree.unflatten(structure, [function(*row) for row in rows])
 
     def _sum(self, function: Callable[..., Array], tree: PyTree) -> Array:
-        return _trees.total(self._map(function, tree), _trees.wide_dtype(tree))
+        return _trees.total(self.map(function, tree), _trees.wide_dtype(tree))
 
 
 @register
@@ -126,16 +130,19 @@ class Batched(Geometry):
             raise TypeError(f"Batched takes a geometry, not {self.geometry!r}.")
 
     def to_mirror(self, point: Params) -> Mirror:
-        return self._map(lambda row, x: row.to_mirror(x), point)
+        return self.map(lambda row, x: row.to_mirror(x), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        return self._map(lambda row, y, g: row.step(y, g, step_size), mirror, gradient)
+        return self.map(lambda row, y, g: row.step(y, g, step_size), mirror, gradient)
 
     def to_point(self, mirror: Mirror) -> Params:
-        return self._map(lambda row, y: row.to_point(y), mirror)
+        return self.map(lambda row, y: row.to_point(y), mirror)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return self._sum(lambda row, g: row.squared_dual_norm(g), gradient)
+
+    def squared_norm(self, difference: Params) -> Array:
+        return self._sum(lambda row, d: row.squared_norm(d), difference)
 
     def diameter(self, like: Params) -> Array:
         if not jax.tree.leaves(like):
@@ -150,7 +157,7 @@ class Batched(Geometry):
         return root(jnp.sum(each**2))
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        return self._map(lambda row, g: row.minimize_linear(g), gradient)
+        return self.map(lambda row, g: row.minimize_linear(g), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         axes = self._axes()
@@ -162,17 +169,18 @@ class Batched(Geometry):
         )(self.geometry)
 
     def project(self, point: Params) -> Params:
-        return self._map(lambda row, x: row.project(x), point)
+        return self.map(lambda row, x: row.project(x), point)
 
     def violation(self, point: Params) -> Array:
         dtype = _trees.wide_dtype(point)
-        rows = self._map(lambda row, x: row.violation(x), point)
+        rows = self.map(lambda row, x: row.violation(x), point)
         return _trees.keep_nan(jnp.maximum(_trees.largest(rows, dtype), 0), rows)
 
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda row, x: row.penalty(x), point)
 
-    def _map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
+    def map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
+        """Return function(geometry of the row, row, ...) of every row, stacked."""
         if not jax.tree.leaves(trees[0]):
             return trees[0]
         size = self._rows(*trees)
@@ -181,7 +189,7 @@ class Batched(Geometry):
         return jax.vmap(function, in_axes=axes, axis_size=size)(self.geometry, *arrays)
 
     def _sum(self, function: Callable[..., Array], tree: PyTree) -> Array:
-        return _trees.total(self._map(function, tree), _trees.wide_dtype(tree))
+        return _trees.total(self.map(function, tree), _trees.wide_dtype(tree))
 
     def _axes(self) -> Geometry:
         """Return the geometry with 0 for fields that are arrays, None for scalars."""

@@ -7,7 +7,13 @@ from jax import lax
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import L1Ball
-from unixgrad_jax.geometries._base import ConvexSet, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import (
+    ConvexSet,
+    gradient_step,
+    register,
+    squared_l1_norm,
+    zeros,
+)
 from unixgrad_jax.geometries._softmax import above_least, log_softmax, softmax
 
 
@@ -68,6 +74,9 @@ class EntropicL1Ball(ConvexSet):
         wide = _trees.unify(gradient)
         top = _trees.largest(jax.tree.map(jnp.abs, wide), _trees.wide_dtype(wide))
         return _trees.keep_nan(jnp.maximum(top, 0) ** 2, wide)
+
+    def squared_norm(self, difference: Params) -> Array:
+        return squared_l1_norm(difference)
 
     def diameter(self, like: Params) -> Array:
         radius = self._radius(like)

@@ -75,6 +75,9 @@ class Penalized(Geometry):
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return self.base.squared_dual_norm(gradient)
 
+    def squared_norm(self, difference: Params) -> Array:
+        return self.base.squared_norm(difference)
+
     def diameter(self, like: Params) -> Array:
         return self.base.diameter(like)
 

@@ -62,6 +62,10 @@ class PNormBall(ConvexSet):
         p = self._exponent(wide)
         return _norm(wide, p / (p - 1)) ** 2
 
+    def squared_norm(self, difference: Params) -> Array:
+        wide = _trees.unify(difference)
+        return _norm(wide, self._exponent(wide)) ** 2
+
     def diameter(self, like: Params) -> Array:
         _validation.check_bounded("PNormBall", self.radius)
         return self._radius(like) * jnp.sqrt(2 / (self._exponent(like) - 1))

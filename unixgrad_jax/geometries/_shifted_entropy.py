@@ -6,7 +6,7 @@ from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import gradient_step, register
+from unixgrad_jax.geometries._base import gradient_step, register, squared_l1_norm
 from unixgrad_jax.geometries._simplex import Simplex, SimplexSet
 from unixgrad_jax.geometries._softmax import above_least, half_range
 
@@ -64,6 +64,9 @@ class ShiftedEntropySimplex(SimplexSet):
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return half_range(gradient) ** 2
+
+    def squared_norm(self, difference: Params) -> Array:
+        return squared_l1_norm(difference)
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)

@@ -13,6 +13,7 @@ from unixgrad_jax.geometries._base import (
     gradient_step,
     register,
     shape_from,
+    squared_l1_norm,
     tangent_square,
 )
 from unixgrad_jax.geometries._softmax import above_least, half_range, log_softmax, softmax
@@ -159,6 +160,9 @@ class EntropicSimplex(SimplexSet):
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
         return half_range(gradient) ** 2
+
+    def squared_norm(self, difference: Params) -> Array:
+        return squared_l1_norm(difference)
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)

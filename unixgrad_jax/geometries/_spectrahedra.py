@@ -154,6 +154,10 @@ class EntropicSpectrahedron(SpectrahedronSet):
         values = jnp.linalg.eigvalsh(matrix)
         return ((values[-1] - values[0]) / 2) ** 2
 
+    def squared_norm(self, difference: Params) -> Array:
+        values = jnp.linalg.eigvalsh(symmetric(self._matrix(difference)))
+        return jnp.sum(jnp.abs(values)) ** 2
+
     def diameter(self, like: Params) -> Array:
         size = check_matrix(like, "EntropicSpectrahedron", square=True)[0]
         return self._trace(like) * jnp.sqrt(

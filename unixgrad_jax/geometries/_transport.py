@@ -10,7 +10,7 @@ from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import ConvexSet, register, root, shape_from
+from unixgrad_jax.geometries._base import ConvexSet, register, root, shape_from, squared_l1_norm
 from unixgrad_jax.geometries._matrix import check_matrix
 from unixgrad_jax.geometries._scaling import lower, scale_to_marginals
 from unixgrad_jax.geometries._shortest_paths import optimal_plan
@@ -76,6 +76,9 @@ class TransportSet(ConvexSet):
         wide = self._matrix(gradient)
         norms = jax.tree.map(lambda g: _largest(jnp.abs(_level(g))), wide)
         return _trees.total(norms, _trees.wide_dtype(wide)) ** 2
+
+    def squared_norm(self, difference: Params) -> Array:
+        return squared_l1_norm(difference)
 
     def diameter(self, like: Params) -> Array:
         dtype = _trees.wide_dtype(like)

@@ -3,16 +3,27 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
-from unixgrad_jax._template import Average, prox_then_average
+from unixgrad_jax._template import Half, Rules, Weights, take_half, take_turns
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries import Geometry
-from unixgrad_jax.methods._transform import check_not_masked, check_update, displacement
+from unixgrad_jax.methods._transform import (
+    after,
+    check_diameter,
+    check_geometry,
+    check_not_masked,
+    check_update,
+    copied,
+    displacement,
+    ratio,
+    set_diameter,
+    starting_point,
+    transform,
+)
 
 
 class UniXGradState(NamedTuple):
@@ -40,6 +51,11 @@ class UniXGradState(NamedTuple):
     remainder: Params
     hint: Gradient | None
     sum_squares: Array
+
+    @property
+    def output(self) -> Params:
+        """The method's answer, x̄."""
+        return self.average
 
 
 def unixgrad(
@@ -101,17 +117,12 @@ def unixgrad(
     """
     check_hyperparameters(geometry, diameter, offset)
 
-    def init_fn(params: Params) -> Any:
+    def init_half(params: Params) -> UniXGradState:
         state = init(geometry, params)
-        return state if opaque else state._replace(hint=optax.tree.zeros_like(state.average))
+        return state._replace(hint=optax.tree.zeros_like(state.average))
 
-    def update_half(
-        updates: Gradient, state: Any, params: Params | None = None, **extra_args: Any
-    ) -> tuple[Params, Any]:
-        del extra_args
-        params = check_update(updates, params)
-        state, query = half_iteration(geometry, state, updates, diameter, offset)
-        return displacement(query, params), state
+    def update_half(state: UniXGradState, gradient: Gradient) -> tuple[UniXGradState, Params]:
+        return take_turns(UniXGradRules(diameter, offset), geometry, state, gradient)
 
     def update_opaque(
         updates: Gradient,
@@ -138,8 +149,12 @@ def unixgrad(
         iteration = iterate(geometry, state, updates, gradient_at, diameter, offset)
         return displacement(iteration.query, params), iteration.state
 
-    update_fn = update_opaque if opaque else update_half
-    return optax.GradientTransformationExtraArgs(init_fn, update_fn)
+    def init_opaque(params: Params) -> Any:
+        return init(geometry, params)
+
+    if opaque:
+        return optax.GradientTransformationExtraArgs(init_opaque, update_opaque)
+    return transform(init_half, update_half)
 
 
 def check_hyperparameters(
@@ -150,12 +165,8 @@ def check_hyperparameters(
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
     """
-    if not isinstance(geometry, Geometry):
-        raise TypeError(
-            f"geometry must be a unixgrad_jax.Geometry such as L2Ball(), not {geometry!r}."
-        )
-    if diameter is not None:
-        _validation.check_number("diameter", diameter)
+    check_geometry(geometry)
+    check_diameter(diameter)
     if offset is not None:
         _validation.check_number("offset", offset, positive=True)
 
@@ -165,61 +176,62 @@ def init(geometry: Geometry, params: Params) -> UniXGradState:
 
     Its arrays are copies: params and state can be donated together.
     """
-    start = _trees.widen(params)
-    if jax.tree.leaves(start):  # optax probes optimizers with a tree that has none
-        start = geometry.project(start)
+    start = starting_point(geometry, params)
     return UniXGradState(
         step=jnp.zeros((), jnp.int32),
         halfway=jnp.zeros((), jnp.bool_),
-        anchor=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), geometry.to_mirror(start)),
-        average=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), start),
+        anchor=copied(geometry.to_mirror(start)),
+        average=copied(start),
         remainder=optax.tree.zeros_like(start),
         hint=None,
         sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
     )
 
 
-def half_iteration(
-    geometry: Geometry,
-    state: UniXGradState,
-    gradient: Gradient,
-    diameter: Scalar | None,
-    offset: Scalar | None,
-) -> tuple[UniXGradState, Params]:
-    """Take the half that is due with the gradient at the last query.
+class UniXGradRules(Rules[UniXGradState]):
+    """Gradients at averages, weights t, and the learning rate of the differences g_t − M_t."""
 
-    Both halves are the same prox step from the same anchor and the same averaging step; the
-    first keeps the average that it reaches, the second keeps the anchor.
+    def __init__(self, diameter: Scalar | None, offset: Scalar | None) -> None:
+        self.diameter = diameter
+        self.offset = offset
 
-    Returns:
-        The new state, and the next point to differentiate at.
-    """
-    second = state.halfway
-    alpha, this_weight, next_weight = weights(state.step, state.sum_squares.dtype)
-    gradient = _trees.cast_like(gradient, state.average)
-    innovation = geometry.squared_dual_norm(optax.tree.sub(gradient, state.hint))
-    if offset is None:  # the hint is still zero at the very first gradient
-        first_ever = (state.step == 0) & ~second
-        state = state._replace(sum_squares=jnp.where(first_ever, innovation, state.sum_squares))
-    eta = learning_rate(geometry, state, diameter, offset)
-    moved, query = prox_then_average(
-        geometry,
-        state.anchor,
-        gradient,
-        alpha * eta,
-        Average(state.average, state.remainder),
-        jnp.where(second, next_weight, this_weight),
-    )
-    state = UniXGradState(
-        step=jnp.where(second, optax.safe_increment(state.step), state.step),
-        halfway=~second,
-        anchor=optax.tree.where(second, moved, state.anchor),
-        average=optax.tree.where(second, state.average, query.value),
-        remainder=optax.tree.where(second, state.remainder, query.remainder),
-        hint=optax.tree.where(second, state.hint, gradient),
-        sum_squares=state.sum_squares + jnp.where(second, alpha**2 * innovation, 0),
-    )
-    return state, query.value
+    def weights(self, step: Array, dtype: DTypeLike) -> Weights:
+        return weights(step, dtype)
+
+    def query(self, average: Params, point: Params) -> Params:
+        del point
+        return average
+
+    def learning_rate(
+        self, geometry: Geometry, state: UniXGradState, gradient: Gradient, second: bool | Array
+    ) -> Array:
+        """Return η_t = 2D/sqrt(offset + Σ_{i<t} α_i²‖g_i − M_i‖*²), 0 while that sum is 0."""
+        dtype = state.sum_squares.dtype
+        offset = 0 if self.offset is None else _trees.scalar("offset", self.offset, dtype)
+        squares = self._scale(geometry, state, gradient, second) + offset
+        return rate(set_diameter(geometry, self.diameter, state.average), squares)
+
+    def learn(self, geometry: Geometry, state: UniXGradState, half: Half) -> UniXGradState:
+        squares = self._scale(geometry, state, half.gradient, half.second)
+        if half.second is False:
+            return state._replace(hint=half.gradient, sum_squares=squares)
+        innovation = geometry.squared_dual_norm(optax.tree.sub(half.gradient, state.hint))
+        growth = half.alpha**2 * innovation
+        if half.second is True:
+            return state._replace(hint=None, sum_squares=squares + growth)
+        return state._replace(
+            hint=optax.tree.where(half.second, state.hint, half.gradient),
+            sum_squares=squares + jnp.where(half.second, growth, 0),
+        )
+
+    def _scale(
+        self, geometry: Geometry, state: UniXGradState, gradient: Gradient, second: bool | Array
+    ) -> Array:
+        """Return the sum of squares, which without an offset starts at ‖M_1‖*²."""
+        if self.offset is not None or second is True:
+            return state.sum_squares
+        first_ever = (state.step == 0) & jnp.logical_not(second)
+        return jnp.where(first_ever, geometry.squared_dual_norm(gradient), state.sum_squares)
 
 
 class Iteration(NamedTuple):
@@ -241,53 +253,19 @@ def iterate(
     offset: Scalar | None,
 ) -> Iteration:
     """Take both halves of iteration t, given M_t and the gradient oracle for g_t at x̄_t."""
-    alpha, this_weight, next_weight = weights(state.step, state.sum_squares.dtype)
-    hint = _trees.cast_like(hint, state.average)
-    if offset is None:
-        scale = geometry.squared_dual_norm(hint)
-        state = state._replace(sum_squares=jnp.where(state.step == 0, scale, state.sum_squares))
-    eta = learning_rate(geometry, state, diameter, offset)
-    moved, average = prox_then_average(
-        geometry,
-        state.anchor,
-        hint,
-        alpha * eta,
-        Average(state.average, state.remainder),
-        this_weight,
-    )
-    gradient = _trees.cast_like(gradient_at(average.value), state.average)
-    anchor, query = prox_then_average(
-        geometry, state.anchor, gradient, alpha * eta, average, next_weight
-    )
-    innovation = geometry.squared_dual_norm(optax.tree.sub(gradient, hint))
-    state = state._replace(
-        step=optax.safe_increment(state.step),
-        anchor=anchor,
-        average=average.value,
-        remainder=average.remainder,
-        sum_squares=state.sum_squares + alpha**2 * innovation,
-    )
-    return Iteration(state, query.value, geometry.to_point(moved), gradient, eta)
+    rules = UniXGradRules(diameter, offset)
+    state, query, first = take_half(rules, geometry, state, hint, False)
+    state, query, second = take_half(rules, geometry, state, gradient_at(query), True)
+    state = state._replace(step=after(state.step))
+    return Iteration(state, query, first.point, second.gradient, second.learning_rate)
 
 
-def weights(step: Array, dtype: DTypeLike) -> tuple[Array, Array, Array]:
-    """Return α_t = t, θ_t = α_t/A_t = 2/(t+1) and θ_{t+1}, after t − 1 finished iterations."""
+def weights(step: Array, dtype: DTypeLike) -> Weights:
+    """Return α_t = t, θ_t = 2/(t+1) and θ_{t+1}, after t − 1 finished iterations."""
     alpha = step.astype(dtype) + 1
-    return alpha, 2 / (alpha + 1), 2 / (alpha + 2)
-
-
-def learning_rate(
-    geometry: Geometry, state: UniXGradState, diameter: Scalar | None, offset: Scalar | None
-) -> Array:
-    """Return η_t = 2D/sqrt(offset + Σ_{i<t} α_i²‖g_i − M_i‖*²), 0 while that sum is 0."""
-    dtype = state.sum_squares.dtype
-    if diameter is None:
-        diameter = geometry.diameter(state.average)
-    offset = 0 if offset is None else _trees.scalar("offset", offset, dtype)
-    return rate(_trees.scalar("diameter", diameter, dtype), state.sum_squares + offset)
+    return Weights(alpha, 2 / (alpha + 1), 2 / (alpha + 2))
 
 
 def rate(diameter: Array, squares: Array) -> Array:
     """Return 2D/√Σ, 0 while Σ is 0."""
-    known = squares > 0
-    return jnp.where(known, 2 * diameter / jnp.sqrt(jnp.where(known, squares, 1)), 0)
+    return ratio(2 * diameter, squares)
