@@ -1,7 +1,12 @@
-"""The table of methods: whoever adds a method adds it here, and every law is tested on it."""
+"""The table of methods: whoever adds a method adds it here, and every law is tested on it.
+
+A test on each method and on several values of something else (dtypes, trees, wrappers) takes all
+values for the methods in WHOLE, and for each other one two values, so that all values get their
+turn: what these tests look at is mostly code that the methods share.
+"""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,13 +33,23 @@ class Method(NamedTuple):
         hyperparameters: those that are numbers, with values that differ from the defaults.
         period: after how many updates its params are at the start of an iteration again.
         opaque: whether an update needs `grad_fn`.
+        euclidean: whether it takes Euclidean geometries only.
     """
 
     make: Callable[..., optax.GradientTransformationExtraArgs]
     hyperparameters: dict[str, float]
     period: int
     opaque: bool = False
+    euclidean: bool = False
 
+
+def projected_sgd(
+    geometry: ux.Geometry, learning_rate: Any = 0.05
+) -> optax.GradientTransformationExtraArgs:
+    return ux.projected(optax.sgd(learning_rate), geometry)
+
+
+RATE, MOMENTS = {"learning_rate": 0.02}, {"b1": 0.5, "b2": 0.9}
 
 METHODS = {
     "unixgrad": Method(ux.unixgrad, {"diameter": 0.8, "offset": 3.0}, period=2),
@@ -47,10 +62,36 @@ METHODS = {
         period=1,
         opaque=True,
     ),
+    "mirror_prox": Method(functools.partial(ux.mirror_prox, learning_rate=0.05), RATE, period=2),
+    "extragradient": Method(
+        functools.partial(ux.extragradient, learning_rate=0.05), RATE, period=2, euclidean=True
+    ),
+    "optimistic_mirror_descent": Method(
+        functools.partial(ux.optimistic_mirror_descent, learning_rate=0.05), RATE, period=1
+    ),
+    "universal_mirror_prox": Method(
+        ux.universal_mirror_prox, {"diameter": 0.8, "g0": 3.0}, period=2
+    ),
+    "accelegrad": Method(ux.accelegrad, {"diameter": 0.8, "g0": 3.0}, period=1, euclidean=True),
+    "axgd": Method(functools.partial(ux.axgd, smoothness=12.0), {"smoothness": 30.0}, period=2),
+    "adagrad_norm": Method(ux.adagrad_norm, {"diameter": 0.8}, period=1, euclidean=True),
+    "adagrad_norm_last": Method(
+        functools.partial(ux.adagrad_norm, average=False),
+        {"diameter": 0.8},
+        period=1,
+        euclidean=True,
+    ),
+    "amsgrad": Method(
+        functools.partial(ux.amsgrad, learning_rate=0.05), RATE | MOMENTS, period=1, euclidean=True
+    ),
+    "projected_sgd": Method(projected_sgd, RATE, period=1),
 }
 
-VARIANTS = {"unixgrad_without_offset"}
+VARIANTS = {"unixgrad_without_offset", "extragradient", "adagrad_norm_last"}
 """Methods that differ little from another one: left out by default, like float64."""
+
+WHOLE = ("unixgrad", "unixgrad_without_offset", "unixgrad_opaque")
+"""Methods tested on all values of everything."""
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
@@ -61,6 +102,25 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
 def table(names: Iterable[str]) -> list[Any]:
     """Return test parameters for methods of the table."""
     return [pytest.param(METHODS[name], id=name, marks=marks(name)) for name in names]
+
+
+def each_method_with(
+    argument: str,
+    values: Sequence[Any],
+    fits: Callable[[Method, Any], bool] = lambda method, value: True,
+) -> pytest.MarkDecorator:
+    """Return the parametrization of a test by methods and values, where they fit together."""
+    pairs = []
+    for turn, (name, method) in enumerate(METHODS.items()):
+        usable = [value for value in values if fits(method, value)]
+        if name not in WHOLE:
+            usable = [usable[i % len(usable)] for i in (turn, turn + len(usable) // 2)][
+                : len(usable)
+            ]
+        for value in dict.fromkeys(usable):
+            label = getattr(value, "__name__", value)
+            pairs.append(pytest.param(method, value, id=f"{label}-{name}", marks=marks(name)))
+    return pytest.mark.parametrize(("method", argument), pairs)
 
 
 each_method = pytest.mark.parametrize("method", table(METHODS))

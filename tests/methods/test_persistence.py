@@ -13,7 +13,7 @@ import orbax.checkpoint
 import pytest
 
 import unixgrad_jax as ux
-from tests.methods.catalogue import START, Method, each_method, gradient, run
+from tests.methods.catalogue import START, Method, each_method_with, gradient, run
 
 BALL = ux.L1Ball(1.0)
 
@@ -38,8 +38,7 @@ def by_orbax(tree: Any, folder: pathlib.Path) -> Any:
         return checkpointer.restore(folder / "state", jax.eval_shape(lambda: tree))
 
 
-@each_method
-@pytest.mark.parametrize("saved", [by_pickle, by_msgpack, by_orbax])
+@each_method_with("saved", [by_pickle, by_msgpack, by_orbax])
 @pytest.mark.filterwarnings("default")  # of the libraries that save
 def test_a_saved_run_goes_on_bit_for_bit(
     method: Method, saved: Callable[[Any, pathlib.Path], Any], tmp_path: pathlib.Path

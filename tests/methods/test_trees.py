@@ -17,7 +17,7 @@ from flax.training.train_state import TrainState
 
 import unixgrad_jax as ux
 from tests.compiling import quick_jit
-from tests.methods.catalogue import METHODS, Method, each_method, marks, run, step
+from tests.methods.catalogue import Method, each_method, each_method_with, run, step
 
 BALL = ux.L2Ball(1.0)
 ENTRIES = np.array([0.1, -0.4, 0.3, 0.2], np.float32)
@@ -51,12 +51,14 @@ def trees(x: Any) -> dict[str, Any]:
     }
 
 
+EMPTY = {str(tree): tree for tree in ({}, (), {"a": None}, [{}, ()])}
+
+
 def towards_two(params: Any) -> Any:
     return jax.tree.map(lambda x: x - 2.0, params)
 
 
-@each_method
-@pytest.mark.parametrize("name", trees(ENTRIES))
+@each_method_with("name", list(trees(ENTRIES)))
 def test_a_tree_gives_the_run_of_its_vector(method: Method, name: str) -> None:
     params = trees(jnp.asarray(ENTRIES))[name]
     last, state = run(method.make(BALL), params, towards_two, 5)
@@ -73,10 +75,9 @@ def vector_run(make: Callable) -> tuple[jax.Array, jax.Array]:
     return last, ux.eval_params(state, last)
 
 
-@each_method
-@pytest.mark.parametrize("params", [{}, (), {"a": None}, [{}, ()]], ids=str)
-def test_a_tree_without_leaves_stays_as_it_is(method: Method, params: Any) -> None:
-    optimizer = method.make(BALL)
+@each_method_with("name", list(EMPTY))
+def test_a_tree_without_leaves_stays_as_it_is(method: Method, name: str) -> None:
+    optimizer, params = method.make(BALL), EMPTY[name]
     state = optimizer.init(params)
     updates, state = optimizer.update(params, state, params, grad_fn=lambda p: p)
     assert optax.apply_updates(params, updates) == params
@@ -127,13 +128,8 @@ def bind(optimizer: Any, grad_fn: Any) -> optax.GradientTransformation:
     return optax.GradientTransformation(optimizer.init, update)
 
 
-@pytest.mark.parametrize(
-    ("method", "part"),
-    [
-        pytest.param(METHODS[name], part, id=f"{part}-{name}", marks=marks(name))
-        for name in METHODS
-        for part in (["all"] if METHODS[name].opaque else ["all", "kernel"])
-    ],
+@each_method_with(
+    "part", ["all", "kernel"], lambda method, part: not (method.opaque and part == "kernel")
 )
 def test_a_flax_nnx_optimizer_trains(method: Method, part: str) -> None:
     """Without keyword arguments; also one block of a partition, read through flax's variables."""
@@ -159,7 +155,7 @@ def test_a_flax_nnx_optimizer_trains(method: Method, part: str) -> None:
         training.update(model, nnx.grad(loss)(model))
 
     before = float(loss(model))
-    for _ in range(80):
+    for _ in range(300):
         train(model, training)
     params = nnx.state(model, nnx.Param)
     read = ux.eval_params(training.opt_state, params)
@@ -179,7 +175,7 @@ def block(params: Any) -> Any:
 @each_method
 def test_a_filtered_equinox_module_trains(method: Method) -> None:
     with jax.debug_key_reuse(False):  # which older releases of jax see in a fresh key's split
-        model = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(1))
+        model = eqx.nn.MLP(3, 1, 4, depth=0, key=jax.random.key(1))  # convex in its params
     optimizer = method.make(ux.L2Ball(2.0))
 
     def loss(model: eqx.nn.MLP) -> jax.Array:
@@ -200,4 +196,4 @@ def test_a_filtered_equinox_module_trains(method: Method) -> None:
         params, state = train(params, state)
     read = ux.eval_params(state, params)
     assert float(ux.L2Ball(2.0).violation(read)) <= 1e-6
-    assert float(loss(eqx.combine(read, static))) < 0.3 * start
+    assert float(loss(eqx.combine(read, static))) < 0.1 * start

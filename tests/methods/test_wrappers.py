@@ -14,15 +14,14 @@ import pytest
 import unixgrad_jax as ux
 from tests import problems
 from tests.methods.catalogue import (
-    METHODS,
     START,
     TARGET,
     Method,
     answer,
     each_method,
+    each_method_with,
     each_plain_method,
     gradient,
-    marks,
     run,
     step,
 )
@@ -59,14 +58,8 @@ def assert_close(got: Any, expected: Any, tolerance: float = 1e-5) -> None:
 REARRANGING = ("flatten", "split_real_and_imaginary")  # grad_fn would be given what they made
 
 
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        pytest.param(METHODS[label], name, id=f"{name}-{label}", marks=marks(label))
-        for label in METHODS
-        for name in NEUTRAL
-        if not (METHODS[label].opaque and name in REARRANGING)
-    ],
+@each_method_with(
+    "name", list(NEUTRAL), lambda method, name: not (method.opaque and name in REARRANGING)
 )
 def test_wrappers_that_change_nothing_give_the_plain_run(method: Method, name: str) -> None:
     params, state = run(NEUTRAL[name](method.make(BALL)), START, gradient, 7)
