@@ -1,11 +1,13 @@
 """Strict settings for every test, and the precision fixtures."""
 
+import os
 from collections.abc import Iterator
 
 import jax
 import numpy as np
 import pytest
 
+from tests.compiling import accepted
 from tests.precision import x64_set
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -13,7 +15,15 @@ jax.config.update("jax_debug_key_reuse", True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep compiled code, most of the time of these tests, from one run to the next."""
+    """Compile less: most of the time of these tests is spent in the compiler.
+
+    Runs that leave the slow tests out, as the default one does, compile to slower code in half the
+    time, the others as users do. Compiled code is kept from one run to the next.
+    """
+    starts_workers = bool(config.getoption("numprocesses", None))
+    is_short = config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ
+    if starts_workers and is_short and accepted({"xla_cpu_use_fusion_emitters": False}):
+        os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"  # for the workers
     if not hasattr(config, "cache"):  # run with -p no:cacheprovider
         return
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from unixgrad_jax.__main__ import main
+from unixgrad_jax._svm import METHODS
 
 
 def write(path: pathlib.Path, text: str) -> str:
@@ -53,8 +54,36 @@ def test_other_files_and_settings_are_taken(
     assert main(["--data", data, *options, "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "32 training and 8 test rows, 2 features" in printed
-    assert "λ = 0, ‖w‖₂ ≤ 5; 300 steps, batches of 3" in printed
+    assert "λ = 0, ‖w‖₂ ≤ 5; 300 steps of two gradients, batches of 3" in printed
     assert re.search(r"mean .* 100\.0% +100\.0% +600 +[\d.]+\n", printed)
+
+
+@pytest.mark.slow
+def test_all_methods_stand_side_by_side(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--method", "all", "--steps", "1000", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    rows = re.findall(
+        r"^(\w+) .* ([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)% +[\d.]+% +[\d.]+$", printed, re.M
+    )
+    assert [row[0] for row in rows] == list(METHODS)
+    for _, objective, _, gap, accuracy in rows:
+        assert 0.1 < float(objective) < 0.2
+        assert 0 <= float(gap) < 1
+        assert float(accuracy) > 90
+    assert "Every method saw 2,000 minibatch gradients" in printed
+    assert (tmp_path / "comparison.png").stat().st_size > 10_000
+
+
+def test_one_other_method_has_a_table_of_its_own(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--method", "accelegrad", "--steps", "500", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("mean objective") >= 10
+    assert re.search(r"mean +0\.1\d+ .* 1,000 +[\d.]+\n", printed)
+    assert (tmp_path / "convergence.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -96,6 +125,15 @@ def test_bad_options_are_named(arguments: str, capsys: pytest.CaptureFixture[str
     assert stopped.value.code == 2
     option, value = arguments.split()
     assert re.search(f"argument {option}: '{value}' is not a", capsys.readouterr().err)
+
+
+def test_unknown_methods_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--method", "newton"])
+    assert stopped.value.code == 2
+    assert re.search(
+        r"argument --method: invalid choice: 'newton' .*unixgrad", capsys.readouterr().err
+    )
 
 
 def test_the_module_runs_as_a_command_without_a_traceback() -> None:

@@ -80,6 +80,7 @@ LAYERS = [
     ["_loops"],
     ["_solve", "_minimize"],
     ["_svm", "__init__"],
+    ["_svm_report"],
     ["__main__"],
 ]
 

@@ -53,7 +53,8 @@ def run_at_once(*commands: list[str], devices: int, timeout: float = 120) -> lis
     """Run each command of on_devices in a process of its own, and return what they print."""
     root = pathlib.Path(__file__).parent.parent
     environment = os.environ | {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} "
+        f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
         "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",

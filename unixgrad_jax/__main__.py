@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from unixgrad_jax import _svm
+from unixgrad_jax import _svm, _svm_report
 from unixgrad_jax.datasets import Dataset, breast_cancer
 from unixgrad_jax.datasets._libsvm import load_binary_libsvm
 
@@ -31,25 +31,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed=options.seed,
     )
     split = _svm.split(data, settings.seed)
-    print(_svm.headline(split, settings, str(options.data or "breast-cancer (bundled)")))
-    report = _svm.train(split, settings, sys.stdout)
-    print(_svm.table(report, settings))
-    if importlib.util.find_spec("matplotlib") is None:
-        print("No plot: matplotlib is not installed (it is in the extra [notebooks]).")
+    print(_svm_report.headline(split, settings, str(options.data or "breast-cancer (bundled)")))
+    plots = importlib.util.find_spec("matplotlib") is not None
+    if options.method == "all":
+        reports = {}
+        for name in _svm.METHODS:
+            print(f"  {name}", flush=True)
+            reports[name] = _svm.train(split, settings, name, None)
+        print(_svm_report.comparison(reports, settings))
+        path = plots and _svm_report.plot_comparison(reports, settings, options.output)
     else:
-        print(f"Convergence plot: {_svm.plot(report, settings, options.output)}")
+        report = _svm.train(split, settings, options.method, sys.stdout)
+        print(_svm_report.table(report, settings))
+        path = plots and _svm_report.plot(report, settings, options.method, options.output)
+    if path:
+        print(f"Convergence plot: {path}")
+    else:
+        print("No plot: matplotlib is not installed (it is in the extra [notebooks]).")
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m unixgrad_jax",
-        description="Train a linear SVM, mean squared hinge + (λ/2)‖w‖² in an ℓ2 ball, by UniXGrad "
-        "from five random starts at once.",
+        description="Train a linear SVM, mean squared hinge + (λ/2)‖w‖² in an ℓ2 ball, from five "
+        "random starts at once.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
         "--data", type=pathlib.Path, metavar="FILE", help="two-class data in LIBSVM format"
+    )
+    parser.add_argument(
+        "--method",
+        choices=(*_svm.METHODS, "all"),
+        default="unixgrad",
+        help="a method of the paper, or all of them side by side",
     )
     parser.add_argument("--radius", type=_positive, default=1.0, help="radius of the ball")
     parser.add_argument("--regularization", type=_not_negative, default=1 / 683, help="λ")

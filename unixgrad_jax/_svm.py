@@ -1,12 +1,13 @@
 """The paper's SVM experiment, by the public interface: what the demo command runs."""
 
-import pathlib
 import time
-from typing import NamedTuple, TextIO
+from collections.abc import Callable
+from typing import Any, NamedTuple, TextIO
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from unixgrad_jax._certificates import frank_wolfe_gap
 from unixgrad_jax._loops import StepInfo
@@ -15,9 +16,53 @@ from unixgrad_jax._solve import solve
 from unixgrad_jax._types import Array, Key
 from unixgrad_jax.datasets import Dataset
 from unixgrad_jax.geometries import L2Ball
+from unixgrad_jax.methods import (
+    accelegrad,
+    adagrad_norm,
+    amsgrad,
+    axgd,
+    extragradient,
+    mirror_prox,
+    optimistic_mirror_descent,
+    projected,
+    universal_mirror_prox,
+)
 
 NUM_STARTS = 5
 NUM_RECORDS = 100
+
+
+class Method(NamedTuple):
+    """A method, untuned: what it is told, and the transform for a set and a smoothness constant.
+
+    UniXGrad, which `solve` runs by default, needs no transform.
+    """
+
+    told: str
+    make: Callable[[L2Ball, Array], optax.GradientTransformation] | None
+
+
+METHODS = {
+    "unixgrad": Method("nothing", None),
+    "accelegrad": Method("nothing", lambda ball, _: accelegrad(ball)),
+    "universal_mirror_prox": Method("G0 = 1", lambda ball, _: universal_mirror_prox(ball)),
+    "mirror_prox": Method("step 1/L", lambda ball, L: mirror_prox(ball, 1 / L)),
+    "extragradient": Method("step 1/L", lambda ball, L: extragradient(ball, 1 / L)),
+    "optimistic_mirror_descent": Method(
+        "step 1/2L", lambda ball, L: optimistic_mirror_descent(ball, 1 / (2 * L))
+    ),
+    "axgd": Method("L", lambda ball, L: axgd(ball, L)),
+    "adagrad_norm": Method("last iterate", lambda ball, _: adagrad_norm(ball, average=False)),
+    "amsgrad": Method("step 0.1/√t", lambda ball, _: amsgrad(ball, _falling(0.1))),
+    "projected_sgd": Method(
+        "step 1/(L√t)", lambda ball, L: projected(optax.sgd(_falling(1 / L)), ball)
+    ),
+}
+
+
+def _falling(first: Array | float) -> Callable[[Any], Array]:
+    """Return the step sizes c/√t."""
+    return lambda step: first / jnp.sqrt(step + 1.0)
 
 
 class Settings(NamedTuple):
@@ -43,13 +88,16 @@ class Split(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Rows belong to the starts; `objectives` and `accuracies` have a column a record."""
+    """Rows belong to the starts; `objectives` and `accuracies` have a column a record.
+
+    `gradients` are the minibatch gradients that each record has seen.
+    """
 
     objective: np.ndarray
     gap: np.ndarray
     train_accuracy: np.ndarray
     test_accuracy: np.ndarray
-    steps: np.ndarray
+    gradients: np.ndarray
     objectives: np.ndarray
     accuracies: np.ndarray
     seconds: float
@@ -80,16 +128,24 @@ def accuracy(weights: Array, rows: tuple[Array, Array]) -> Array:
     return jnp.mean((features @ weights > 0) == (labels > 0))
 
 
-def train(rows: Split, settings: Settings, progress: TextIO) -> Report:
-    """Solve from five random starts at once and certify each answer on all the training rows."""
+def train(rows: Split, settings: Settings, method: str, progress: TextIO | None) -> Report:
+    """Solve from five random starts at once and certify each answer on all the training rows.
+
+    Every method sees `2·settings.steps` minibatch gradients.
+    """
     geometry = L2Ball(settings.radius)
     dimension = rows.train[0].shape[1]
+    regularization = jnp.asarray(settings.regularization, rows.train[0].dtype)
     show = _Progress(settings.steps, progress)
+    make = METHODS[method].make
+    optimizer = None if make is None else make(geometry, smoothness(rows, regularization))
+    updates = 1 if optimizer is None else 2  # in one iteration of two gradients
 
     def record(info: StepInfo) -> tuple[Array, Array, Array]:
         value = objective(info.average, rows.train, regularization)
-        jax.debug.callback(show, info.step, value)
-        return info.step, value, accuracy(info.average, rows.test)
+        if progress is not None:
+            jax.debug.callback(show, info.step // updates, value)
+        return 2 * info.step // updates, value, accuracy(info.average, rows.test)
 
     def run(key: Key) -> tuple[Array, tuple[Array, Array, Array]]:
         start_key, batch_key = jax.random.split(key)
@@ -97,12 +153,13 @@ def train(rows: Split, settings: Settings, progress: TextIO) -> Report:
             objective,
             geometry,
             settings.radius * jax.random.ball(start_key, dimension, dtype=rows.train[0].dtype),
-            settings.steps,
+            updates * settings.steps,
             args=(regularization,),
             sampler=minibatches(rows.train, settings.batch_size),
             key=batch_key,
+            optimizer=optimizer,
             trace=record,
-            trace_every=settings.trace_every,
+            trace_every=updates * settings.trace_every,
         )
         return solution.params, solution.trace
 
@@ -111,10 +168,9 @@ def train(rows: Split, settings: Settings, progress: TextIO) -> Report:
         gap = frank_wolfe_gap(geometry, weights, gradient)
         return value, gap, accuracy(weights, rows.train), accuracy(weights, rows.test)
 
-    regularization = jnp.asarray(settings.regularization, rows.train[0].dtype)
     started = time.perf_counter()
     keys = jax.random.split(jax.random.key(settings.seed), NUM_STARTS)
-    weights, (steps, objectives, accuracies) = jax.block_until_ready(jax.vmap(run)(keys))
+    weights, (gradients, objectives, accuracies) = jax.block_until_ready(jax.vmap(run)(keys))
     jax.effects_barrier()
     seconds = time.perf_counter() - started
     show.close()
@@ -124,17 +180,23 @@ def train(rows: Split, settings: Settings, progress: TextIO) -> Report:
         gap=gap,
         train_accuracy=train_accuracy,
         test_accuracy=test_accuracy,
-        steps=np.asarray(steps[0]),
+        gradients=np.asarray(gradients[0]),
         objectives=np.asarray(objectives),
         accuracies=np.asarray(accuracies),
         seconds=seconds,
     )
 
 
+def smoothness(rows: Split, regularization: Array) -> Array:
+    """Return L = 2·λ_max(XᵀX)/n + λ on the training rows, a Lipschitz constant of the gradient."""
+    features, _ = rows.train
+    return 2 * jnp.linalg.norm(features, ord=2) ** 2 / len(features) + regularization
+
+
 class _Progress:
     """Prints the step and the mean objective of the starts, from inside the compiled loop."""
 
-    def __init__(self, steps: int, stream: TextIO) -> None:
+    def __init__(self, steps: int, stream: TextIO | None) -> None:
         self.steps = steps
         self.stream = stream
         self.values: list[float] = []
@@ -153,68 +215,5 @@ class _Progress:
             )
 
     def close(self) -> None:
-        print(file=self.stream)
-
-
-def headline(rows: Split, settings: Settings, name: str) -> str:
-    """Return what is about to be solved, in two lines."""
-    count, dimension = rows.train[0].shape
-    return (
-        f"Data {name}: {count} training and {len(rows.test[1])} test rows, {dimension} features.\n"
-        f"Squared hinge + (λ/2)‖w‖², λ = {settings.regularization:.6g}, "
-        f"‖w‖₂ ≤ {settings.radius:g}; {settings.steps:,} steps, "
-        f"batches of {settings.batch_size}, {NUM_STARTS} starts at once."
-    )
-
-
-def table(report: Report, settings: Settings) -> str:
-    """Return the results, a line a start and their mean."""
-    columns = (report.objective, report.gap, report.train_accuracy, report.test_accuracy)
-    names = [*(str(i + 1) for i in range(NUM_STARTS)), "mean"]
-    rows = [*zip(*columns, strict=True), [column.mean() for column in columns]]
-    times = [*[""] * NUM_STARTS, f"{report.seconds:.1f}"]
-    heads = ("objective", "proven gap", "train acc.", "test acc.", "gradients", "seconds")
-    lines = [f"{'start':>5}" + "".join(f"{head:>12}" for head in heads)]
-    lines += [
-        f"{name:>5}{value:>12.6f}{gap:>12.6f}{train:>12.1%}{test:>12.1%}"
-        f"{2 * settings.steps:>12,}{time:>12}"
-        for name, (value, gap, train, test), time in zip(names, rows, times, strict=True)
-    ]
-    lines.append(
-        "The gap bounds the error of the objective on all training rows, by an exact gradient.\n"
-        f"The seconds are those of all {NUM_STARTS} starts together, compilation included."
-    )
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def plot(report: Report, settings: Settings, directory: pathlib.Path) -> pathlib.Path:
-    """Save the objective and the test accuracy against gradients, and return the file."""
-    import matplotlib as mpl  # an extra, and slow to import
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    lower_bound = (report.objective - report.gap).max()
-    gradients = 2 * report.steps
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
-    for curve in report.objectives:
-        left.loglog(gradients, curve - lower_bound, color="tab:blue", alpha=0.3)
-    left.loglog(gradients, report.objectives.mean(axis=0) - lower_bound, color="tab:blue")
-    left.set(
-        xlabel="minibatch gradients",
-        ylabel="objective − proven lower bound",
-        title="Training objective, five starts and their mean",
-    )
-    mean, spread = report.accuracies.mean(axis=0), report.accuracies.std(axis=0)
-    right.semilogx(gradients, mean, color="tab:green")
-    right.fill_between(gradients, mean - spread, mean + spread, color="tab:green", alpha=0.2)
-    right.set(xlabel="minibatch gradients", ylabel="test accuracy", title="Mean ± one deviation")
-    for axes in (left, right):
-        axes.grid(alpha=0.3, which="both")
-    figure.suptitle(
-        f"UniXGrad, batches of {settings.batch_size}, ‖w‖₂ ≤ {settings.radius:g}", fontsize=11
-    )
-    path = directory / "convergence.png"
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+        if self.stream is not None:
+            print(file=self.stream)
