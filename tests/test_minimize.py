@@ -61,7 +61,13 @@ FIRST_COUNTS = {
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", FIRST_COUNTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("ball-0.9", "logistic") else pytest.mark.slow)
+        for name in FIRST_COUNTS
+    ],
+)
 def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str) -> None:
     (problem,) = _suite.problems([name])
     optimum = _suite.optimum(problem)

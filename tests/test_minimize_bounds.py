@@ -47,7 +47,7 @@ def minimize(
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in ("ball", "simplex") else pytest.mark.slow)
+        pytest.param(name, marks=[] if name == "simplex" else pytest.mark.slow)
         for name in GEOMETRIES
     ],
 )

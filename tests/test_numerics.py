@@ -40,7 +40,13 @@ def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("name", "offset"),
-    [*((name, None) for name in BOUNDARY), pytest.param("ball", 1.0, marks=pytest.mark.slow)],
+    [
+        ("ball", None),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("simplex", None), ("l1_ball", None), ("ball", 1.0))
+        ),
+    ],
 )
 def test_float32_reaches_5e_6_relative_error_and_does_not_get_worse_with_t(
     name: str, offset: float | None
@@ -118,7 +124,10 @@ def all_queries(
 
 
 @pytest.mark.parametrize("size", [2, pytest.param(101, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["smooth", "non-smooth", "noisy"])
+@pytest.mark.parametrize(
+    "kind",
+    ["noisy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("smooth", "non-smooth"))],
+)
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(
     name: str, kind: str, size: int

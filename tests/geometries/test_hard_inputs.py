@@ -293,7 +293,11 @@ def test_nan_stays_visible_beside_an_infinity(geometry: ux.Geometry) -> None:
     assert jnp.isnan(geometry.project(jnp.array([0.1, jnp.inf, jnp.nan, 0.2]))).any()
 
 
-@pytest.mark.parametrize("geometry", ALL, ids=name)
+@pytest.mark.parametrize(
+    "geometry",
+    [pytest.param(k, marks=pytest.mark.slow if isinstance(k, ux.MonotoneBox) else []) for k in ALL],
+    ids=name,
+)
 def test_one_nan_among_many_entries_or_rows_stays_visible(geometry: ux.Geometry) -> None:
     """XLA's maximum on CPU loses NaNs in some thousand entries and more, also in batches."""
     large = jnp.full(20_000, 1e-5).at[77].set(jnp.nan)

@@ -87,8 +87,14 @@ METHODS = {
     "projected_sgd": Method(projected_sgd, RATE, period=1),
 }
 
-VARIANTS = {"unixgrad_without_offset", "extragradient", "adagrad_norm_last"}
-"""Methods that differ little from another one: left out by default, like float64."""
+VARIANTS = {
+    "unixgrad_without_offset",
+    "mirror_prox",
+    "extragradient",
+    "adagrad_norm",
+    "adagrad_norm_last",
+}
+"""Methods whose code is almost that of another one: left out by default, like float64."""
 
 WHOLE = ("unixgrad", "unixgrad_without_offset", "unixgrad_opaque")
 """Methods tested on all values of everything."""

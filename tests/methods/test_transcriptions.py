@@ -158,6 +158,22 @@ def test_projected_sgd_is_the_projected_gradient_method() -> None:
     np.testing.assert_allclose(run.params, x, atol=1e-12)
 
 
+def test_adam_with_a_euclidean_projection_stops_elsewhere_and_amsgrad_does_not() -> None:
+    geometry, target = ux.Simplex(), jnp.array([0.9, 0.5, -0.4])
+    optima = [
+        ux.solve(
+            lambda x: jnp.sum((x - target) ** 2),
+            geometry,
+            jnp.full(3, 1 / 3),
+            1000,
+            optimizer=optimizer,
+        ).params
+        for optimizer in (ux.projected(optax.adam(0.01), geometry), ux.amsgrad(geometry, 0.01))
+    ]
+    np.testing.assert_allclose(optima[0], [0.56, 0.44, 0.0], atol=0.01)
+    np.testing.assert_allclose(optima[1], [0.7, 0.3, 0.0], atol=1e-5)
+
+
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("method", [ux.mirror_prox, ux.optimistic_mirror_descent])
 def test_a_schedule_counts_finished_iterations(method: Callable) -> None:

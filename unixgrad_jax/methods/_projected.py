@@ -46,8 +46,9 @@ def projected(
 
     The answer, read by `eval_params`, is the last point. With `optax.sgd` this is the projected
     gradient method. The optimizer does not know of the set: what it remembers (momentum, say) may
-    point out of it, and a projection that is Euclidean undoes part of what Adam's scaling did;
-    `amsgrad` projects in the norm of its scaling.
+    point out of it. With a scaling of its own for each coordinate, as Adam has, it may stop at a
+    point that is no optimum, since the projection is Euclidean; `amsgrad` projects in the norm of
+    its scaling.
 
     Params are x_t: each update is one iteration. In a chain, put this transform last. The point is
     kept in at least float32, so that small updates of float16 or bfloat16 params add up.
