@@ -215,8 +215,7 @@ class UniXGradRules(Rules[UniXGradState]):
         squares = self._scale(geometry, state, half.gradient, half.second)
         if half.second is False:
             return state._replace(hint=half.gradient, sum_squares=squares)
-        innovation = geometry.squared_dual_norm(optax.tree.sub(half.gradient, state.hint))
-        growth = half.alpha**2 * innovation
+        growth = half.alpha**2 * _innovation(geometry, state, half.gradient)
         if half.second is True:
             return state._replace(hint=None, sum_squares=squares + growth)
         return state._replace(
@@ -231,7 +230,13 @@ class UniXGradRules(Rules[UniXGradState]):
         if self.offset is not None or second is True:
             return state.sum_squares
         first_ever = (state.step == 0) & jnp.logical_not(second)
-        return jnp.where(first_ever, geometry.squared_dual_norm(gradient), state.sum_squares)
+        return jnp.where(first_ever, _innovation(geometry, state, gradient), state.sum_squares)
+
+
+def _innovation(geometry: Geometry, state: UniXGradState, gradient: Gradient) -> Array:
+    """Return ‖g − M‖*² with the hint M of the state, which is 0, or None, before the first one."""
+    change = gradient if state.hint is None else optax.tree.sub(gradient, state.hint)
+    return geometry.squared_dual_norm(change)
 
 
 class Iteration(NamedTuple):
