@@ -56,8 +56,7 @@ class Half(NamedTuple):
         second: whether it was the half of g_t and y_t, not that of M_t and x_t; bool.
         gradient: M_t or g_t.
         anchor: mirror coordinates of y_{t−1}.
-        mirror: mirror coordinates of the point reached, x_t or y_t.
-        point: that point.
+        point: the point reached, x_t or y_t.
         alpha: α_t.
         learning_rate: η_t.
     """
@@ -65,7 +64,6 @@ class Half(NamedTuple):
     second: bool | Array
     gradient: Gradient
     anchor: Mirror
-    mirror: Mirror
     point: Params
     alpha: Array
     learning_rate: Array
@@ -139,7 +137,7 @@ def take_half(
         Average(state.average, state.remainder),
         choose(second, weights.next_theta, weights.theta),
     )
-    half = Half(second, gradient, state.anchor, moved, point, weights.alpha, eta)
+    half = Half(second, gradient, state.anchor, point, weights.alpha, eta)
     state = rules.learn(geometry, state, half)
     state = replace(
         state,
