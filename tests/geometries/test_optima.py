@@ -117,6 +117,37 @@ def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
         assert gap <= 1e-2 * scale
 
 
+TEMPLATE = {
+    "mirror_prox": lambda k, L: ux.mirror_prox(k, 1 / L),
+    "optimistic_mirror_descent": lambda k, L: ux.optimistic_mirror_descent(k, 1 / (2 * L)),
+    "universal_mirror_prox": lambda k, L: ux.universal_mirror_prox(k),
+    "axgd": lambda k, L: ux.axgd(k, L),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", by_geometry(CASES))
+def test_other_methods_of_any_mirror_map_come_near_the_optimum(name: str) -> None:
+    """L bounds the smoothness from the norm of each set to its dual: ‖·‖₂ is at most each norm."""
+    case = CASES[name]
+    problem = least_squares(case)
+    L = float(jnp.linalg.norm(problem.args[0], 2)) ** 2 / 25
+    scale = problem.cost(problem.start) - problem.optimum
+    for make in TEMPLATE.values():
+
+        @quick_jit
+        def solve(*args: jax.Array, make: Callable = make) -> ux.Run:
+            optimizer = make(case.geometry, L)
+            return ux.solve(
+                objective, case.geometry, problem.start, 1000, args=args, optimizer=optimizer
+            )
+
+        run = solve(*problem.args)
+        assert float(case.geometry.violation(run.params)) <= 1e-12
+        near = 0.2 if case.unbounded else 0.05  # D there is a guess, and the optimum farther off
+        assert problem.cost(run.params) - problem.optimum <= near * scale
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", by_geometry(n for n, case in CASES.items() if not case.unbounded))
 def test_minimize_proves_the_known_optimum_on_every_set(name: str) -> None:
