@@ -166,8 +166,8 @@ METHODS: dict[str, Method] = {
     "AdaGrad-norm, last": ("", lambda p: ux.adagrad_norm(p.geometry, average=False)),
     "Mirror-Prox": ("1/L", lambda p: ux.mirror_prox(p.geometry, 1 / p.smoothness)),
     "optimistic descent": (
-        "1/L",
-        lambda p: ux.optimistic_mirror_descent(p.geometry, 1 / p.smoothness),
+        "1/(2L)",
+        lambda p: ux.optimistic_mirror_descent(p.geometry, 1 / (2 * p.smoothness)),
     ),
     "AXGD": ("L", lambda p: ux.axgd(p.geometry, p.smoothness)),
     "AMSGrad, last": ("0.1/√t", lambda p: ux.amsgrad(p.geometry, _falling)),

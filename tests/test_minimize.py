@@ -14,6 +14,7 @@ import unixgrad_jax as ux
 from benchmarks import _suite
 from tests import problems
 from tests.compiling import quick_jit
+from tests.sampling import by_default
 from unixgrad_jax._search import CHECK_EVERY, MAX_REJECTIONS
 
 A, _, B = problems.regression_data(40, 8)
@@ -61,13 +62,7 @@ FIRST_COUNTS = {
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in ("ball-0.9", "logistic") else pytest.mark.slow)
-        for name in FIRST_COUNTS
-    ],
-)
+@pytest.mark.parametrize("name", by_default(["ball-0.9", "logistic"], FIRST_COUNTS))
 def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str) -> None:
     (problem,) = _suite.problems([name])
     optimum = _suite.optimum(problem)

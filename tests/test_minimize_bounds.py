@@ -9,6 +9,7 @@ import pytest
 
 import unixgrad_jax as ux
 from tests.precision import x64_set
+from tests.sampling import by_default
 
 ROWS, COLUMNS = 12, 5
 GEOMETRIES = {
@@ -44,13 +45,7 @@ def minimize(
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "simplex" else pytest.mark.slow)
-        for name in GEOMETRIES
-    ],
-)
+@pytest.mark.parametrize("name", by_default(["simplex"], GEOMETRIES))
 def test_the_lower_bound_is_below_the_optimum(name: str) -> None:
     """The reference is a second run, in float64 and from the answer, on the data the first saw."""
 

@@ -9,8 +9,17 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((pathlib.Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
+EXPERIMENTS = {"paper_convergence", "paper_svm", "adaptivity", "geometry"}
+
+
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if path.stem in EXPERIMENTS else [], id=path.stem)
+        for path in NOTEBOOKS
+    ],
+)
 def test_notebook_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]

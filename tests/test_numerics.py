@@ -11,6 +11,7 @@ import pytest
 import unixgrad_jax as ux
 from tests import problems
 from tests.precision import x64_set
+from tests.sampling import by_default
 
 A, SOLUTION, B = problems.regression_data(500, 100)
 NORM, SUM = float(np.linalg.norm(SOLUTION)), float(np.abs(SOLUTION).sum())
@@ -41,11 +42,8 @@ def optimal_value(geometry: ux.Geometry, A: np.ndarray, b: np.ndarray) -> float:
 @pytest.mark.parametrize(
     ("name", "offset"),
     [
-        ("ball", None),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (("simplex", None), ("l1_ball", None), ("ball", 1.0))
-        ),
+        pytest.param(*case, marks=[] if case == ("ball", None) else pytest.mark.slow)
+        for case in (*((name, None) for name in BOUNDARY), ("ball", 1.0))
     ],
 )
 def test_float32_reaches_5e_6_relative_error_and_does_not_get_worse_with_t(
@@ -123,11 +121,8 @@ def all_queries(
     return run()
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(101, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "kind",
-    ["noisy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("smooth", "non-smooth"))],
-)
+@pytest.mark.parametrize("size", by_default([2], [2, 101]))
+@pytest.mark.parametrize("kind", by_default(["noisy"], ["smooth", "non-smooth", "noisy"]))
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(
     name: str, kind: str, size: int

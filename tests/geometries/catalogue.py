@@ -1,7 +1,7 @@
 """The table of geometries. A new geometry is tested by adding one entry to CASES."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import cvxpy as cp
@@ -429,14 +429,21 @@ PENALIZED = {
 CASES = EUCLIDEAN | ENTROPIC | COMBINED | PENALIZED
 
 
-def by_geometry(cases: Iterable[Any]) -> list[Any]:
+BASIC = {"L2Ball", "Box", "Simplex", "L1Ball", "EntropicSimplex", "NuclearBall", "PNormBall"}
+
+
+def by_geometry(cases: Iterable[Any], kept: Container[str] = CASES) -> list[Any]:
     """Return cases, or their names, as test parameters: one process runs all tests of a geometry.
 
-    What is compiled for one of them serves the others.
+    What is compiled for one of them serves the others. Those that are not kept are `slow`.
     """
     names = {id(case): name for name, case in CASES.items()}
     return [
-        pytest.param(case, id=name, marks=pytest.mark.xdist_group(name))
+        pytest.param(case, id=name, marks=[pytest.mark.xdist_group(name), *slow(name, kept)])
         for case in cases
         for name in [case if isinstance(case, str) else names[id(case)]]
     ]
+
+
+def slow(name: str, kept: Container[str]) -> list[pytest.MarkDecorator]:
+    return [] if name in kept else [pytest.mark.slow]

@@ -353,6 +353,7 @@ def test_derivatives_equal_finite_differences(case: Case) -> None:
     assert_derivatives(stepped, at, directions, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_derivatives_are_finite_everywhere(case: Case) -> None:
     """At kinks, ties, zeros and vertices, in forward and reverse mode, in float32."""
     dtype = jnp.float32

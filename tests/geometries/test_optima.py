@@ -13,7 +13,7 @@ import unixgrad_jax as ux
 from tests import problems
 from tests.compiling import quick_jit
 from tests.geometries import sets
-from tests.geometries.catalogue import CASES, Case, by_geometry, flat
+from tests.geometries.catalogue import BASIC, CASES, Case, by_geometry, flat
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -95,7 +95,7 @@ def least_squares(case: Case) -> LeastSquares:
     )
 
 
-@pytest.mark.parametrize("name", by_geometry(CASES))
+@pytest.mark.parametrize("name", by_geometry(CASES, kept=BASIC))
 def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
     """2,000 iterations on least squares, relative to the error of the start, to 1e-5."""
     case = CASES[name]

@@ -91,12 +91,14 @@ VARIANTS = {
     "unixgrad_without_offset",
     "mirror_prox",
     "extragradient",
+    "optimistic_mirror_descent",
+    "axgd",
     "adagrad_norm",
     "adagrad_norm_last",
 }
-"""Methods whose code is almost that of another one: left out by default, like float64."""
+"""Methods that share much of their code with another one: left out by default, like float64."""
 
-WHOLE = ("unixgrad", "unixgrad_without_offset", "unixgrad_opaque")
+WHOLE = ("unixgrad", "unixgrad_without_offset")
 """Methods tested on all values of everything."""
 
 

@@ -264,7 +264,7 @@ def test_known_targets_are_reached(method: Method, name: str) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=3e-2), reached, target)
 
 
-@pytest.mark.parametrize("method", table(WHOLE))
+@pytest.mark.parametrize("method", table([*WHOLE, "unixgrad_opaque"]))
 def test_unixgrad_reaches_the_end_of_a_curved_valley(method: Method) -> None:
     reached = answer(method.make(ux.L2Ball(3.0)), jnp.zeros(2), jax.grad(rosenbrock), 20_000)
     np.testing.assert_allclose(reached, jnp.ones(2), atol=3e-2)
