@@ -76,6 +76,7 @@ def test_all_methods_stand_side_by_side(
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_one_other_method_has_a_table_of_its_own(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

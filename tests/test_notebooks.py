@@ -9,14 +9,14 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((pathlib.Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
-EXPERIMENTS = {"paper_convergence", "paper_svm", "adaptivity", "geometry"}
+LONG = {"constrained_layer", "paper_convergence", "paper_svm", "adaptivity", "geometry"}
 
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.slow if path.stem in EXPERIMENTS else [], id=path.stem)
+        pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else [], id=path.stem)
         for path in NOTEBOOKS
     ],
 )

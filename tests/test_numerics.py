@@ -145,7 +145,7 @@ def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(
         assert excess64(geometry, points).max() <= allowed
 
 
-@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("half", by_default(["bfloat16"], ["float16", "bfloat16"]))
 @pytest.mark.parametrize("name", problems.GEOMETRIES)
 def test_half_precision_params_stay_feasible_and_in_their_dtype(name: str, half: str) -> None:
     check_feasibility_in(half, name)

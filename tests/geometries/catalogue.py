@@ -429,10 +429,24 @@ PENALIZED = {
 CASES = EUCLIDEAN | ENTROPIC | COMBINED | PENALIZED
 
 
+VARIANTS = {
+    "L2Ball with center",
+    "CappedSimplex, more than half full",
+    "ElasticNet on a box",
+    "ElasticNet on the whole space",
+    "L1Norm on a ball",
+    "L1Norm on the whole space",
+    "SquaredL2Norm on a nuclear ball",
+    "Product of two mirror maps",
+    "Batched twice",
+    "Birkhoff",
+}
+"""Cases that share their code with another one: left out by default, like float64."""
+
 BASIC = {"L2Ball", "Box", "Simplex", "L1Ball", "EntropicSimplex", "NuclearBall", "PNormBall"}
 
 
-def by_geometry(cases: Iterable[Any], kept: Container[str] = CASES) -> list[Any]:
+def by_geometry(cases: Iterable[Any], kept: Container[str] = CASES.keys() - VARIANTS) -> list[Any]:
     """Return cases, or their names, as test parameters: one process runs all tests of a geometry.
 
     What is compiled for one of them serves the others. Those that are not kept are `slow`.

@@ -176,7 +176,7 @@ def test_the_printed_bound_of_theorem_3_fails_and_the_corrected_one_holds() -> N
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("scale", by_default([1e-6, 1.0], [1e-6, 1e-3, 1.0, 1e3]))
+@pytest.mark.parametrize("scale", by_default([1e-6], [1e-6, 1e-3, 1.0, 1e3]))
 @pytest.mark.parametrize("name", EXACT_DIAMETER)
 def test_the_corrected_theorem_3_holds_on_least_squares(name: str, scale: float) -> None:
     geometry, _ = CASES[name]
@@ -208,7 +208,7 @@ def fitted_slope(steps: np.ndarray, errors: np.ndarray) -> float:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", by_default(["l1_ball", "entropic_simplex"], CASES))
 def test_smooth_exact_errors_fall_at_least_like_t_to_minus_1_9(name: str) -> None:
     """Ill-conditioned least squares, with an optimum that a few steps do not find."""
     geometry, _ = CASES[name]

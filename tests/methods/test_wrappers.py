@@ -25,6 +25,7 @@ from tests.methods.catalogue import (
     run,
     step,
 )
+from tests.sampling import by_default
 
 BALL = ux.L2Ball(1.0)
 
@@ -146,7 +147,7 @@ def test_masked_leaves_are_read_from_params(method: Method) -> None:
 
 
 @each_plain_method
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", by_default([2], [2, 3]))
 def test_accumulated_small_batches_equal_big_ones_in_both_halves(
     method: Method, parts: int
 ) -> None:
