@@ -25,7 +25,7 @@ from unixgrad_jax.geometries._simplex import EntropicSimplex, Simplex
 from unixgrad_jax.geometries._spectrahedra import EntropicSpectrahedron, Spectrahedron
 from unixgrad_jax.geometries._spectral import NuclearBall, SpectralBall
 from unixgrad_jax.geometries._transport import Birkhoff, TransportPolytope
-from unixgrad_jax.geometries._weighted import has_weighted_projection, project_weighted
+from unixgrad_jax.geometries._weighted import check_weighted_projection, project_weighted
 
 __all__ = [
     "Batched",
@@ -58,8 +58,8 @@ __all__ = [
     "SquaredL2Norm",
     "TransportPolytope",
     "Unconstrained",
+    "check_weighted_projection",
     "has_penalty",
-    "has_weighted_projection",
     "is_euclidean",
     "project_weighted",
 ]

@@ -1,5 +1,7 @@
 """What kind of geometry one is, through the combinators."""
 
+from collections.abc import Iterator
+
 import jax
 
 from unixgrad_jax.geometries._base import Euclidean, Geometry
@@ -7,25 +9,23 @@ from unixgrad_jax.geometries._combinators import Batched, Product
 from unixgrad_jax.geometries._penalized import Penalized
 
 
+def components(geometry: Geometry) -> Iterator[Geometry]:
+    """Yield the geometries that combinators put together, or the geometry itself."""
+    if isinstance(geometry, Product):
+        for part in jax.tree.leaves(geometry.parts, is_leaf=lambda x: isinstance(x, Geometry)):
+            yield from components(part)
+    elif isinstance(geometry, Batched):
+        yield from components(geometry.geometry)
+    else:
+        yield geometry
+
+
 def is_euclidean(geometry: Geometry) -> bool:
     """Return whether R = ½‖·‖₂²: a step is then a projection, with a penalty a proximal step."""
-    match geometry:
-        case Product():
-            parts = jax.tree.leaves(geometry.parts, is_leaf=lambda node: isinstance(node, Geometry))
-            return all(map(is_euclidean, parts))
-        case Batched():
-            return is_euclidean(geometry.geometry)
-        case Penalized():
-            return is_euclidean(geometry.base)
-    return isinstance(geometry, Euclidean)
+    bases = (k.base if isinstance(k, Penalized) else k for k in components(geometry))
+    return all(isinstance(base, Euclidean) for base in bases)
 
 
 def has_penalty(geometry: Geometry) -> bool:
     """Return whether a penalty h is part of the geometry."""
-    match geometry:
-        case Product():
-            parts = jax.tree.leaves(geometry.parts, is_leaf=lambda node: isinstance(node, Geometry))
-            return any(map(has_penalty, parts))
-        case Batched():
-            return has_penalty(geometry.geometry)
-    return isinstance(geometry, Penalized)
+    return any(isinstance(k, Penalized) for k in components(geometry))

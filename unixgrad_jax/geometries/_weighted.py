@@ -14,6 +14,7 @@ from unixgrad_jax.geometries._base import Geometry
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._combinators import Batched, Product
 from unixgrad_jax.geometries._custom import Unconstrained
+from unixgrad_jax.geometries._kinds import components
 from unixgrad_jax.geometries._simplex import Simplex
 
 LEAST_RATIO = 1e-6
@@ -41,6 +42,18 @@ def project_weighted(geometry: Geometry, point: Params, weights: Params) -> Para
         f"{type(geometry).__name__} has no projection in a diagonal norm. These have: Box, L2Ball, "
         "Simplex, L1Ball, Unconstrained, and Product and Batched of them."
     )
+
+
+def check_weighted_projection(geometry: Geometry) -> None:
+    """Check that `project_weighted` takes this geometry.
+
+    Raises:
+        TypeError: if it does not; names those that it takes.
+    """
+    missing = project_weighted.dispatch(object)
+    for component in components(geometry):
+        if project_weighted.dispatch(type(component)) is missing:
+            missing(component, (), ())
 
 
 @project_weighted.register(Box)
@@ -118,18 +131,6 @@ def _(geometry: L1Ball, point: Params, weights: Params) -> Params:
         return jax.tree.map(lambda v, size: jnp.sign(v) * size, point, sizes)
 
     return lax.cond(l1_norm(point) > radius, shrunk, lambda: point)
-
-
-def has_weighted_projection(geometry: Geometry) -> bool:
-    """Return whether `project_weighted` takes this geometry."""
-    match geometry:
-        case Product():
-            parts = jax.tree.leaves(geometry.parts, is_leaf=lambda node: isinstance(node, Geometry))
-            return all(map(has_weighted_projection, parts))
-        case Batched():
-            return has_weighted_projection(geometry.geometry)
-    known = project_weighted.dispatch
-    return known(type(geometry)) is not known(object)
 
 
 def _shrink_to_sum(values: Params, ratios: Params, target: Array) -> Params:

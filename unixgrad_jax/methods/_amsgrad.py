@@ -8,7 +8,7 @@ import optax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
-from unixgrad_jax.geometries import Geometry, has_weighted_projection, project_weighted
+from unixgrad_jax.geometries import Geometry, check_weighted_projection, project_weighted
 from unixgrad_jax.methods._transform import (
     LearningRate,
     after,
@@ -82,8 +82,7 @@ def amsgrad(
         Array([0.6, 0.8], dtype=float32)
     """
     check_geometry(geometry)
-    if not has_weighted_projection(geometry):
-        project_weighted(geometry, (), ())  # says which sets have one
+    check_weighted_projection(geometry)
     check_learning_rate(learning_rate)
     for name, value in {"b1": b1, "b2": b2}.items():
         _validation.check_share(name, value)
