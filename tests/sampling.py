@@ -8,6 +8,9 @@ import pytest
 
 def by_default(kept: Container[Any], values: Iterable[Any]) -> list[Any]:
     """Return test parameters, those that are not kept marked `slow`."""
-    return [
-        pytest.param(value, marks=[] if value in kept else pytest.mark.slow) for value in values
-    ]
+    return [pytest.param(value, marks=slow_unless(kept, value)) for value in values]
+
+
+def slow_unless(kept: Container[Any], value: Any) -> list[pytest.MarkDecorator]:
+    """Return the marks of tests on a value of a table."""
+    return [] if value in kept else [pytest.mark.slow]

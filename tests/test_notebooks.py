@@ -6,6 +6,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.sampling import by_default
+
 NOTEBOOKS = sorted((pathlib.Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
@@ -15,10 +17,8 @@ LONG = {"constrained_layer", "paper_convergence", "paper_svm", "adaptivity", "ge
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else [], id=path.stem)
-        for path in NOTEBOOKS
-    ],
+    by_default([path for path in NOTEBOOKS if path.stem not in LONG], NOTEBOOKS),
+    ids=lambda path: path.stem,
 )
 def test_notebook_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     notebook = nbformat.read(path, as_version=4)

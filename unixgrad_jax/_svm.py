@@ -163,18 +163,16 @@ def train(rows: Split, settings: Settings, method: str, progress: TextIO | None)
         )
         return solution.params, solution.trace
 
-    def certify(weights: Array) -> tuple[Array, Array, Array, Array]:
-        value, gradient = jax.value_and_grad(objective)(weights, rows.train, regularization)
-        gap = frank_wolfe_gap(geometry, weights, gradient)
-        return value, gap, accuracy(weights, rows.train), accuracy(weights, rows.test)
-
     started = time.perf_counter()
     keys = jax.random.split(jax.random.key(settings.seed), NUM_STARTS)
     weights, (gradients, objectives, accuracies) = jax.block_until_ready(jax.vmap(run)(keys))
     jax.effects_barrier()
     seconds = time.perf_counter() - started
     show.close()
-    value, gap, train_accuracy, test_accuracy = map(np.asarray, jax.vmap(certify)(weights))
+    value, gap, train_accuracy, test_accuracy = map(
+        np.asarray,
+        jax.vmap(certify, in_axes=(0, None, None, None))(weights, rows, geometry, regularization),
+    )
     return Report(
         objective=value,
         gap=gap,
@@ -185,6 +183,15 @@ def train(rows: Split, settings: Settings, method: str, progress: TextIO | None)
         accuracies=np.asarray(accuracies),
         seconds=seconds,
     )
+
+
+def certify(
+    weights: Array, rows: Split, geometry: L2Ball, regularization: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return the objective on all training rows, the bound on its error, and both accuracies."""
+    value, gradient = jax.value_and_grad(objective)(weights, rows.train, regularization)
+    gap = frank_wolfe_gap(geometry, weights, gradient)
+    return value, gap, accuracy(weights, rows.train), accuracy(weights, rows.test)
 
 
 def smoothness(rows: Split, regularization: Array) -> Array:

@@ -15,6 +15,7 @@ import unixgrad_jax as ux
 from tests import problems
 from tests.geometries import sets
 from tests.geometries.sets import half_square, l1, l2, unit
+from tests.sampling import slow_unless
 
 Members = Callable[[np.random.Generator, int], np.ndarray]
 Vector = np.ndarray
@@ -453,11 +454,7 @@ def by_geometry(cases: Iterable[Any], kept: Container[str] = CASES.keys() - VARI
     """
     names = {id(case): name for name, case in CASES.items()}
     return [
-        pytest.param(case, id=name, marks=[pytest.mark.xdist_group(name), *slow(name, kept)])
+        pytest.param(case, id=name, marks=[pytest.mark.xdist_group(name), *slow_unless(kept, name)])
         for case in cases
         for name in [case if isinstance(case, str) else names[id(case)]]
     ]
-
-
-def slow(name: str, kept: Container[str]) -> list[pytest.MarkDecorator]:
-    return [] if name in kept else [pytest.mark.slow]

@@ -298,7 +298,7 @@ def test_nan_stays_visible_beside_an_infinity(geometry: ux.Geometry) -> None:
 
 @pytest.mark.parametrize(
     "geometry",
-    [pytest.param(k, marks=pytest.mark.slow if isinstance(k, ux.MonotoneBox) else []) for k in ALL],
+    by_default([k for k in ALL if not isinstance(k, ux.MonotoneBox)], ALL),
     ids=name,
 )
 def test_one_nan_among_many_entries_or_rows_stays_visible(geometry: ux.Geometry) -> None:

@@ -15,6 +15,7 @@ import optax
 import pytest
 
 import unixgrad_jax as ux
+from tests.sampling import slow_unless
 
 START = {"a": jnp.array(0.25, jnp.float32), "b": (jnp.array([0.1, 0.2, 0.3, 0.15]),)}
 TARGET = {"a": jnp.array(-0.5, jnp.float32), "b": (jnp.array([0.3, -1.5, 0.7, 2.0]),)}
@@ -104,7 +105,7 @@ WHOLE = ("unixgrad", "unixgrad_without_offset")
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
     """Return the marks of tests on this method."""
-    return [pytest.mark.slow] if name in VARIANTS else []
+    return slow_unless(METHODS.keys() - VARIANTS, name)
 
 
 def table(names: Iterable[str]) -> list[Any]:

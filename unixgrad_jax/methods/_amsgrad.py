@@ -9,6 +9,7 @@ import optax
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
 from unixgrad_jax.geometries import Geometry, check_weighted_projection, project_weighted
+from unixgrad_jax.geometries._base import root
 from unixgrad_jax.methods._transform import (
     LearningRate,
     after,
@@ -16,6 +17,7 @@ from unixgrad_jax.methods._transform import (
     check_learning_rate,
     copied,
     rate_at,
+    ratio,
     starting_point,
     transform,
 )
@@ -103,16 +105,11 @@ def amsgrad(
         first, second = (_trees.scalar(*pair, dtype) for pair in (("b1", b1), ("b2", b2)))
         mean = jax.tree.map(lambda m, g: _mix(first, m, g), state.mean, gradient)
         square = jax.tree.map(lambda v, g: _mix(second, v, g**2), state.square, gradient)
-        largest = jax.tree.map(_at_least, square, state.largest)
-        scale = jax.tree.map(_root, largest)
+        largest = jax.tree.map(_trees.at_least, square, state.largest)
+        scale = jax.tree.map(root, largest)
         eta = rate_at(learning_rate, state.step, dtype)
         moved = jax.tree.map(
-            lambda x, m, s: (
-                x - eta.astype(x.dtype) * jnp.where(s > 0, m / jnp.where(s > 0, s, 1), 0)
-            ),
-            state.point,
-            mean,
-            scale,
+            lambda x, m, v: x - eta.astype(x.dtype) * ratio(m, v), state.point, mean, largest
         )
         point = _trees.cast_like(
             project_weighted(geometry, _trees.unify(moved), _trees.unify(scale)), state.point
@@ -126,13 +123,3 @@ def amsgrad(
 def _mix(share: Array, old: Array, new: Array) -> Array:
     share = share.astype(old.dtype)
     return share * old + (1 - share) * new
-
-
-def _at_least(value: Array, floor: Array) -> Array:
-    """Return the larger one, the value where they are equal: at the start both are 0."""
-    return jnp.where(value >= floor, value, floor)
-
-
-def _root(value: Array) -> Array:
-    positive = value > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, value, 1)), 0)

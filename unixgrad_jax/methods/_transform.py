@@ -88,7 +88,7 @@ def euclidean_diameter(geometry: Geometry, diameter: Scalar | None, like: Params
 
 
 def ratio(numerator: Array, squares: Array) -> Array:
-    """Return c/√Σ, 0 while Σ is 0."""
+    """Return c/√Σ, 0 where Σ is 0."""
     known = squares > 0
     return jnp.where(known, numerator / jnp.sqrt(jnp.where(known, squares, 1)), 0)
 
