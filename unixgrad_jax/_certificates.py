@@ -54,13 +54,41 @@ class Cut(NamedTuple):
     magnitude: Array
 
 
-def tangent(value: Array, gradient: Gradient, point: Params) -> Cut:
-    """Return the cut f(x) + ⟨∇f(x), · − x⟩."""
+def tangent(geometry: Geometry, params: Params, value: Array, gradient: Gradient) -> Cut:
+    """Return the cut f(x) + ⟨∇f(x), · − x⟩.
+
+    Args:
+        geometry: the set and its penalty h.
+        params: x, in the wide dtype like all that follows.
+        value: f(x) + h(x).
+        gradient: ∇f(x).
+    """
+    penalty = geometry.penalty(params)
+    product, size = _inner(gradient, params)
     return Cut(
         slope=gradient,
-        constant=value - _trees.vdot(gradient, point),
-        magnitude=jnp.abs(value) + _absolute(gradient, point),
+        constant=value - penalty - product,
+        magnitude=jnp.abs(value) + jnp.abs(penalty) + size,
     )
+
+
+def tangent_bound(
+    geometry: Geometry, params: Params, value: Array, gradient: Gradient, rounding: Scalar
+) -> Array:
+    """Return the `lower_bound` that the `tangent` gives, from fewer sums."""
+    vertex = geometry.minimize_linear(gradient)
+    before, after = geometry.penalty(params), geometry.penalty(vertex)
+    change, size = _trees.totals(
+        [
+            jax.tree.map(lambda g, v, x: g * (v - x), gradient, vertex, params),
+            jax.tree.map(
+                lambda g, v, x: jnp.abs(g) * (jnp.abs(v) + jnp.abs(x)), gradient, vertex, params
+            ),
+        ],
+        value.dtype,
+    )
+    magnitude = jnp.abs(value) + jnp.abs(before) + jnp.abs(after) + size
+    return value + change + (after - before) - rounding * magnitude
 
 
 def mix(cut: Cut, other: Cut, weight: Array) -> Cut:
@@ -78,10 +106,12 @@ def lower_bound(geometry: Geometry, cut: Cut, rounding: Scalar) -> Array:
     """
     vertex = geometry.minimize_linear(cut.slope)
     penalty = geometry.penalty(vertex)
-    magnitude = cut.magnitude + _absolute(cut.slope, vertex) + jnp.abs(penalty)
-    return cut.constant + _trees.vdot(cut.slope, vertex) + penalty - rounding * magnitude
+    product, size = _inner(cut.slope, vertex)
+    magnitude = cut.magnitude + size + jnp.abs(penalty)
+    return cut.constant + product + penalty - rounding * magnitude
 
 
-def _absolute(a: Params, b: Params) -> Array:
-    """Return Σ|aᵢbᵢ|."""
-    return _trees.vdot(jax.tree.map(jnp.abs, a), jax.tree.map(jnp.abs, b))
+def _inner(a: Params, b: Params) -> tuple[Array, ...]:
+    """Return ⟨a, b⟩ and Σ|aᵢbᵢ|."""
+    products = jax.tree.map(jnp.multiply, a, b)
+    return _trees.totals([products, jax.tree.map(jnp.abs, products)], _trees.wide_dtype(a))

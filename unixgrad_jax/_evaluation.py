@@ -9,7 +9,7 @@ import optax
 from jax import lax
 
 from unixgrad_jax import _trees
-from unixgrad_jax._certificates import Cut, lower_bound, tangent
+from unixgrad_jax._certificates import Cut, tangent, tangent_bound
 from unixgrad_jax._types import Array, Gradient, Params
 from unixgrad_jax.geometries import Geometry
 
@@ -22,31 +22,47 @@ MAX_HALVINGS = 20
 
 
 class Evaluate(NamedTuple):
-    """f, its gradient and what it returns besides, at points in the dtypes of the start."""
+    """f, its gradient and what it returns besides, at points in the dtypes of the start.
+
+    Attributes:
+        objective: f, or with `has_aux` a pair of f and something else.
+        args: its further arguments.
+        has_aux: whether it returns a pair.
+        geometry: K, R and h.
+        like: the structure, shapes and dtypes of points.
+        rounding: the relative error allowed in values, gradients and cuts.
+    """
 
     objective: Callable[..., Any]
     args: tuple
     has_aux: bool
     geometry: Geometry
     like: Params
+    rounding: float
 
     def __call__(self, point: Params) -> "Point":
-        params = _trees.cast_like(point, self.like)
+        params = self.rounded(point)
         result, gradient = jax.value_and_grad(self.objective, has_aux=self.has_aux)(
             params, *self.args
         )
         value, aux = result if self.has_aux else (result, None)
         dtype = _trees.wide_dtype(params)
-        units = [jnp.finfo(leaf.dtype).eps for leaf in jax.tree.leaves((value, params))]
-        wide = _trees.unify(params)
-        cut = tangent(jnp.asarray(value, dtype), _trees.as_dtype(gradient, dtype), wide)
-        return Point(
-            params=params,
-            value=jnp.asarray(value, dtype) + self.geometry.penalty(wide),
-            cut=cut,
-            rounding=jnp.asarray(ROUNDING * max(units), dtype),
-            aux=aux,
-        )
+        value = jnp.asarray(value, dtype) + self.geometry.penalty(_trees.unify(params))
+        return Point(params, value, _trees.as_dtype(gradient, dtype), aux)
+
+    def rounded(self, point: Params) -> Params:
+        """Return the point in the dtypes of the start, at which f is evaluated."""
+        return _trees.cast_like(point, self.like)
+
+    def tangent(self, point: "Point") -> Cut:
+        """Return the tangent of f at an evaluated point."""
+        wide = _trees.unify(point.params)
+        return tangent(self.geometry, wide, point.value, point.gradient)
+
+    def lower_bound(self, point: "Point") -> Array:
+        """Return the least value of tangent + h on K, made smaller by what rounding may add."""
+        wide = _trees.unify(point.params)
+        return tangent_bound(self.geometry, wide, point.value, point.gradient, self.rounding)
 
 
 class Point(NamedTuple):
@@ -54,27 +70,40 @@ class Point(NamedTuple):
 
     Attributes:
         params: x, in the dtypes of the start.
-        value: f(x) + h(x).
-        cut: the tangent of f at x, in the wide dtype like all that follows.
-        rounding: the relative error allowed in these.
+        value: f(x) + h(x), in the wide dtype.
+        gradient: ∇f(x), in the wide dtype.
         aux: what else the objective returned.
     """
 
     params: Params
     value: Array
-    cut: Cut
-    rounding: Array
+    gradient: Gradient
     aux: Any
 
     @property
-    def gradient(self) -> Gradient:
-        """Return ∇f(x)."""
-        return self.cut.slope
+    def candidate(self) -> "Candidate":
+        """The point without its gradient."""
+        return Candidate(self.params, self.value, self.aux)
 
     @property
     def finite(self) -> Array:
-        """Whether value and gradient are finite: 0·∞ is not, so the constant shows it."""
-        return jnp.isfinite(self.cut.constant) & jnp.isfinite(self.value)
+        """Whether value and gradient are finite: 0·∞ is not, so the inner product shows it."""
+        return jnp.isfinite(self.value) & jnp.isfinite(_trees.vdot(self.gradient, self.params))
+
+
+def rounding(objective: Callable[..., Any], like: Params, args: tuple, has_aux: bool) -> float:
+    """Return the relative error that a value may have, in the dtypes of the value and params."""
+    value = jax.eval_shape(objective, like, *args)
+    leaves = jax.tree.leaves((value[0] if has_aux else value, like))
+    return ROUNDING * max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
+
+
+class Candidate(NamedTuple):
+    """What is kept of the best point: as `Point`, but for the gradient."""
+
+    params: Params
+    value: Array
+    aux: Any
 
 
 class FirstPoint(NamedTuple):
@@ -106,7 +135,7 @@ def evaluate_start(evaluate: Evaluate, start: Params) -> FirstPoint:
 
     def advance(walk: _Walk) -> _Walk:
         point = evaluate(walk.query)
-        bound = lower_bound(geometry, point.cut, point.rounding)
+        bound = evaluate.lower_bound(point)
         bound = jnp.where(point.finite & ~jnp.isnan(bound), bound, -jnp.inf)
         num_gradients = walk.best.num_gradients + 1
         new = FirstPoint(point, bound, num_gradients)

@@ -28,7 +28,7 @@ def follow_solution(
     Args:
         problem: `problem(data)` has a `geometry` and evaluates a point: params, value, gradient.
         data: a pytree of arrays.
-        solution: what `problem(data)` returns at the solution.
+        solution: the `candidate` of what `problem(data)` returns at the solution.
         diameter: D.
     """
     del problem, data, diameter
@@ -59,7 +59,7 @@ def _follow_solution_jvp(problem: Any, primals: tuple, tangents: tuple) -> tuple
             maxiter=20,
             solve_method="incremental",
         )
-        return problem(data)(optax.tree.sub(at, change))
+        return problem(data)(optax.tree.sub(at, change)).candidate
 
     return solution, jax.jvp(followed, (data,), (tangents[0],))[1]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from unixgrad_jax import _arguments, _trees, _validation
-from unixgrad_jax._evaluation import Evaluate
+from unixgrad_jax._evaluation import Evaluate, rounding
 from unixgrad_jax._implicit import follow_solution
 from unixgrad_jax._search import search
 from unixgrad_jax._search_state import Limits
@@ -170,9 +170,11 @@ def _run(
 
     like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), start)
 
+    allowed = rounding(objective, like, args, has_aux)
+
     def problem(data: tuple[Objective, Geometry, tuple]) -> Evaluate:
         objective, geometry, args = data
-        return Evaluate(objective, args, has_aux, geometry, like)
+        return Evaluate(objective, args, has_aux, geometry, like, allowed)
 
     fixed = problem(lax.stop_gradient(data))
     feasible = fixed.geometry.project(_trees.unify(lax.stop_gradient(start)))

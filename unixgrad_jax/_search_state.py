@@ -5,61 +5,39 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import optax
 
-from unixgrad_jax import _trees
-from unixgrad_jax._certificates import Cut, lower_bound
-from unixgrad_jax._evaluation import Point
+from unixgrad_jax._evaluation import Candidate, Evaluate, Point
+from unixgrad_jax._spectral import Spectral
 from unixgrad_jax._status import RUNNING, Status
-from unixgrad_jax._template import Average
-from unixgrad_jax._types import Array, Gradient, Mirror, Scalar
-from unixgrad_jax.geometries import Geometry
+from unixgrad_jax._types import Array, Scalar
 
-
-class Run(NamedTuple):
-    """The method since its last restart.
-
-    Attributes:
-        step: t, the number of finished iterations.
-        anchor: mirror coordinates of y_t.
-        average: x̄_t.
-        value: f(x̄_t).
-        hint: g_t, for the next step.
-        cut: the mean of the tangents at x̄_1, ..., x̄_t with the weights of the average.
-        sum_squares: Σ α_i²·‖g_i − g_{i−1}‖*² over all runs, and ‖g_0‖*².
-        failed: whether the last step was rejected.
-    """
-
-    step: Array
-    anchor: Mirror
-    average: Average
-    value: Array
-    hint: Gradient
-    cut: Cut
-    sum_squares: Array
-    failed: Array
+MAX_REJECTIONS = 20
+"""In a row, without a better point: steps are then 10⁻¹² of what they were."""
+QUIET_STEPS = 100
+"""Iterations without a tenth of progress in the gap, near rounding, that end the search."""
+NEAR_ROUNDING = 30
+"""How many times the rounding of f(x_0) − f* a gap is still near it."""
 
 
 class Search(NamedTuple):
     """What the loop carries.
 
     Attributes:
-        run: the method since its last restart.
+        spectral: where the next spectral step begins.
         best: the evaluated point of least value.
         lower_bound: the best proven lower bound on the optimum.
-        gap_at_restart: best value − lower bound when the run began.
-        checked_value: the best value at the last check.
-        patience: iterations that a run gets before it can stall.
-        rejections: rejected steps since the last better point.
+        sum_squares: Σ of the averaged steps, for their next turn.
+        patience: averaged steps that a run gets before it can stall.
+        rejections: steps since the last better point that met no finite value or a singularity.
         first_gap: best value − lower bound at the start.
         quiet_gap, quiet_since: the last gap that was a tenth better than the one before, and when.
         status: a `Status`, or RUNNING.
         num_steps, num_gradients, num_restarts: counters.
     """
 
-    run: Run
-    best: Point
+    spectral: Spectral
+    best: Candidate
     lower_bound: Array
-    gap_at_restart: Array
-    checked_value: Array
+    sum_squares: Array
     patience: Array
     rejections: Array
     first_gap: Array
@@ -83,27 +61,12 @@ class Limits(NamedTuple):
     max_steps: Scalar
 
 
-def fresh_run(geometry: Geometry, start: Point, sum_squares: Array) -> Run:
-    """Return a run that begins at an evaluated point. Σ stays: it has learned (L·D)²."""
-    wide = _trees.unify(start.params)
-    return Run(
-        step=jnp.zeros((), jnp.int32),
-        anchor=geometry.to_mirror(wide),
-        average=Average(wide, optax.tree.zeros_like(wide)),
-        value=start.value,
-        hint=start.gradient,
-        cut=start.cut,
-        sum_squares=sum_squares,
-        failed=jnp.zeros((), jnp.bool_),
-    )
-
-
-def with_candidate(geometry: Geometry, search: Search, point: Point, good: Array) -> Search:
+def with_candidate(evaluate: Evaluate, search: Search, point: Point, good: Array) -> Search:
     """Take over a good point if it is the best, and its lower bound if that is the best."""
-    bound = lower_bound(geometry, point.cut, point.rounding)
+    bound = evaluate.lower_bound(point)
     better = good & (point.value < search.best.value)
     return search._replace(
-        best=optax.tree.where(better, point, search.best),
+        best=optax.tree.where(better, point.candidate, search.best),
         lower_bound=jnp.where(good & (bound > search.lower_bound), bound, search.lower_bound),
         rejections=jnp.where(better, 0, search.rejections),
     )
@@ -120,3 +83,19 @@ def stop_if_converged(search: Search, limits: Limits) -> Search:
 def finish(search: Search, ended: Array, status: Status) -> Search:
     now = (search.status == RUNNING) & ended
     return search._replace(status=jnp.where(now, jnp.int32(status), search.status))
+
+
+def give_up_if_hopeless(search: Search, rounding: float, limits: Limits) -> Search:
+    """Stop where no step is sound, rounding rules, or the iterations have run out."""
+    hopeless = (search.rejections > MAX_REJECTIONS) | ~jnp.isfinite(search.sum_squares)
+    search = finish(search, hopeless, Status.NONFINITE)
+    progress = search.gap < 0.9 * search.quiet_gap
+    quiet_since = jnp.where(progress, search.num_steps, search.quiet_since)
+    search = search._replace(
+        quiet_gap=jnp.where(progress, search.gap, search.quiet_gap), quiet_since=quiet_since
+    )
+    scale = jnp.abs(search.best.value) + search.first_gap
+    near = search.gap <= NEAR_ROUNDING * rounding * scale
+    quiet = search.num_steps - quiet_since >= jnp.maximum(QUIET_STEPS, quiet_since // 2)
+    search = finish(search, near & quiet, Status.PRECISION_LIMIT)
+    return finish(search, search.num_steps >= limits.max_steps, Status.MAX_STEPS)
