@@ -60,6 +60,8 @@ FIRST_COUNTS = {
     "lasso": 81,
     "mean-variance": 461,
 }
+# Spectral steps are chaotic: in some hundreds of them the last bit grows into another path.
+SENSITIVE = ("ill-conditioned-1.5", "mean-variance")
 
 
 @pytest.mark.usefixtures("x64")
@@ -69,24 +71,103 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
     optimum = _suite.optimum(problem)
     scale = float(problem.value(problem.start)) - optimum
 
-    def scaled(x: jax.Array, factor: float, *args: jax.Array) -> jax.Array:
-        return factor * problem.objective(x, *args)
-
-    counts = []
-    for factor in (1e-6, 1.0, 1e6):
-        solution = minimize(
-            scaled,
+    @quick_jit
+    def solve(factor: jax.Array) -> ux.Solution:
+        return ux.minimize(
+            lambda x, *args: factor * problem.objective(x, *args),
             problem.geometry,
             problem.start,
-            args=(factor, *problem.args),
+            args=problem.args,
             rtol=0.0,
             atol=1e-6 * scale * factor,
         )
+
+    counts = {}
+    for factor in (1.0, 2.0**-20, 2.0**20, 1e-6, 1e6):
+        solution = solve(jnp.asarray(factor))
         assert status(solution) == ux.Status.CONVERGED
         assert solution.value - factor * optimum <= solution.gap <= 1e-6 * scale * factor
-        counts.append(int(solution.num_gradients))
-    assert counts[1] <= FIRST_COUNTS[name]
-    assert max(counts) <= 1.1 * min(counts)
+        counts[factor] = int(solution.num_gradients)
+    assert counts[1.0] <= FIRST_COUNTS[name]
+    assert counts[1.0] == counts[2.0**-20] == counts[2.0**20]  # nothing rounds otherwise
+    if name not in SENSITIVE:
+        assert max(counts.values()) <= 1.1 * min(counts.values())
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("radius", "most"), [(0.3, 12), (300.0, 60)])
+def test_spectral_steps_are_those_of_a_numpy_transcription(radius: float, most: int) -> None:
+    matrix = A * np.logspace(0, -1.5, 8)
+    for steps in (1, 2, 5, most):
+        solution = minimize(
+            problems.least_squares,
+            ux.L2Ball(radius),
+            jnp.zeros(8),
+            args=(jnp.asarray(matrix), jnp.asarray(B)),
+            rtol=0.0,
+            max_steps=steps,
+        )
+        params, bound = spectral_steps(matrix, B, radius, steps)
+        np.testing.assert_allclose(solution.params, params, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(solution.lower_bound, bound, rtol=1e-9)
+
+
+def spectral_steps(
+    matrix: np.ndarray, b: np.ndarray, radius: float, steps: int
+) -> tuple[np.ndarray, float]:
+    """Return the best point and the best bound, for ½·mean (Ax − b)² in a ball, from the center.
+
+    d = P(x − λg) − x;  f(x + d) ≤ reference − 1e-4·‖d‖²/λ;  λ ← ‖d‖²/⟨d, Δg⟩
+    """
+
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+        residual = matrix @ x - b
+        return np.mean(residual**2) / 2, matrix.T @ residual / len(b)
+
+    x = np.zeros(matrix.shape[1])
+    value, gradient = evaluate(x)
+    best, lowest = x, value
+    bound = value - gradient @ x - radius * np.linalg.norm(gradient)
+    reference = highest = value
+    waited = 0
+    size = np.sqrt(2) * radius / np.linalg.norm(gradient)
+    for _ in range(steps):
+        moved = x - size * gradient
+        moved = moved * min(1, radius / np.linalg.norm(moved))
+        value, slope = evaluate(moved)
+        bound = max(bound, value - slope @ moved - radius * np.linalg.norm(slope))
+        way, change = moved - x, slope - gradient
+        spectral = way @ way / (way @ change)
+        if accepted := value <= reference - 1e-4 * (way @ way) / size:
+            x, gradient = moved, slope
+            size = np.clip(spectral, 1e-6 * size, 100 * size)
+        else:
+            size = np.clip(spectral, 0.1 * size, 0.5 * size)
+        if value < lowest:
+            best, lowest, highest, waited = moved, value, value, 0
+        elif accepted:
+            highest, waited = max(highest, value), waited + 1
+            if waited == 10:
+                reference, highest, waited = highest, value, 0
+    return best, bound
+
+
+@pytest.mark.usefixtures("x64")
+def test_averaged_steps_take_over_where_spectral_ones_make_no_progress() -> None:
+    def solve(max_steps: int) -> ux.Solution:
+        return minimize(
+            problems.absolute_loss,
+            ux.L2Ball(),
+            jnp.ones(8),
+            args=(jnp.asarray(A), jnp.asarray(B)),
+            rtol=0.0,
+            max_steps=max_steps,
+        )
+
+    spectral, averaged = solve(100), solve(300)
+    assert (int(spectral.num_restarts), int(spectral.num_gradients)) == (0, 101)
+    assert averaged.num_restarts >= 1
+    assert averaged.gap <= spectral.gap / 3
 
 
 @pytest.mark.usefixtures("x64")
@@ -164,7 +245,8 @@ def test_a_barrier_is_minimized_from_a_corner(
 def test_an_optimal_design_is_found_where_plain_steps_make_the_matrix_singular(
     geometry: ux.Geometry,
 ) -> None:
-    points = jnp.asarray(np.random.default_rng(1).normal(size=(60, 4)), jnp.float32)
+    points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
+    optimum = optimal_design(points.astype(np.float64))
 
     def objective(weights: jax.Array) -> jax.Array:
         return -jnp.linalg.slogdet(jnp.einsum("i,ij,ik->jk", weights, points, points))[1]
@@ -172,10 +254,28 @@ def test_an_optimal_design_is_found_where_plain_steps_make_the_matrix_singular(
     for start in (jnp.full(60, 1 / 60), jnp.eye(60)[0]):  # the second is singular
         solution = minimize(objective, geometry, start)
         assert status(solution) == ux.Status.CONVERGED
-        # Kiefer and Wolfowitz: at the optimum no variance exceeds the number of parameters.
-        matrix = jnp.einsum("i,ij,ik->jk", solution.params, points, points)
-        variances = jnp.einsum("ij,jk,ik->i", points, jnp.linalg.inv(matrix), points)
-        assert float(variances.max()) <= 4 + float(solution.gap) + 1e-4
+        assert solution.num_gradients <= 60
+        assert solution.lower_bound <= optimum
+        assert solution.value - optimum <= solution.gap
+
+
+def optimal_design(points: np.ndarray) -> float:
+    """Return min −log det Σᵢwᵢxᵢxᵢᵀ by the multiplicative algorithm, wᵢ ← wᵢ·xᵢᵀM⁻¹xᵢ/d.
+
+    By Kiefer and Wolfowitz it is optimal where no xᵢᵀM⁻¹xᵢ exceeds d.
+    """
+    size, dimension = points.shape
+
+    def state(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        matrix = points.T @ (weights[:, None] * points)
+        return matrix, np.einsum("ij,jk,ik->i", points, np.linalg.inv(matrix), points)
+
+    weights = np.full(size, 1 / size)
+    for _ in range(5000):
+        weights = weights * state(weights)[1] / dimension
+    matrix, variances = state(weights)
+    assert variances.max() <= dimension * (1 + 1e-6)
+    return -float(np.linalg.slogdet(matrix)[1])
 
 
 def test_starts_anywhere_lead_to_the_same_optimum() -> None:

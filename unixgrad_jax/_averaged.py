@@ -64,13 +64,13 @@ class _Turn(NamedTuple):
         search: what is known.
         best: the best point, with its gradient.
         run: the method.
-        checked_value: the best value at the last check.
+        checked_gap: the proven gap at the last check.
     """
 
     search: Search
     best: Point
     run: Run
-    checked_value: Array
+    checked_gap: Array
 
 
 def take_turn(
@@ -126,7 +126,7 @@ def take_turn(
         num_gradients=search.num_gradients + 1, num_restarts=search.num_restarts + 1
     )
     run = _fresh(evaluate, best, search.sum_squares)
-    turn = lax.while_loop(unfinished, block, _Turn(search, best, run, best.value))
+    turn = lax.while_loop(unfinished, block, _Turn(search, best, run, search.gap))
     return turn.search, turn.best
 
 
@@ -224,7 +224,7 @@ def _with_extra_bounds(evaluate: Evaluate, turn: _Turn, limits: Limits) -> _Turn
 def _restart_if_due(evaluate: Evaluate, turn: _Turn) -> _Turn:
     """Go back to the best point where the run stalls or a step was rejected."""
     search, run = turn.search, turn.run
-    improved = search.best.value < turn.checked_value
+    improved = search.gap < turn.checked_gap
     stalled = ~run.failed & ~improved & (run.step >= search.patience)
     factor = jnp.where(run.failed, REJECTION_FACTOR, jnp.where(stalled, STALL_FACTOR, 1))
     sum_squares = run.sum_squares * factor.astype(run.sum_squares.dtype)
@@ -237,5 +237,5 @@ def _restart_if_due(evaluate: Evaluate, turn: _Turn) -> _Turn:
             num_restarts=search.num_restarts + restart,
         ),
         run=optax.tree.where(restart, _fresh(evaluate, turn.best, sum_squares), run),
-        checked_value=search.best.value,
+        checked_gap=search.gap,
     )

@@ -25,8 +25,8 @@ TURN = 100
 """Spectral steps that have to bring progress."""
 PROGRESS = 0.1
 """The proven gap, relative to the one before a turn, that is progress."""
-CALLBACK_EVERY = 25
-"""Spectral steps between two callbacks."""
+CALLBACK_EVERY = 5
+"""Spectral steps between two callbacks, where there is one; averaged ones have as many."""
 FIRST_PATIENCE = 4
 """Averaged steps before a run can stall; doubled by each stall, which keeps the rate."""
 

@@ -11,7 +11,7 @@ from unixgrad_jax._status import RUNNING, Status
 from unixgrad_jax._types import Array, Scalar
 
 MAX_REJECTIONS = 20
-"""In a row, without a better point: steps are then 10⁻¹² of what they were."""
+"""In a row, without a better point: steps are then at most 10⁻¹² of what they were."""
 QUIET_STEPS = 100
 """Iterations without a tenth of progress in the gap, near rounding, that end the search."""
 NEAR_ROUNDING = 30
