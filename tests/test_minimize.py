@@ -60,8 +60,8 @@ FIRST_COUNTS = {
     "lasso": 81,
     "mean-variance": 461,
 }
-# Spectral steps are chaotic: in some hundreds of them the last bit grows into another path.
-SENSITIVE = ("ill-conditioned-1.5", "mean-variance")
+# Rounding, and with it the factor, finds its way into the path only where that is so long.
+SENSITIVE = "ill-conditioned-1.5"
 
 
 @pytest.mark.usefixtures("x64")
@@ -89,9 +89,10 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
         assert solution.value - factor * optimum <= solution.gap <= 1e-6 * scale * factor
         counts[factor] = int(solution.num_gradients)
     assert counts[1.0] <= FIRST_COUNTS[name]
-    assert counts[1.0] == counts[2.0**-20] == counts[2.0**20]  # nothing rounds otherwise
-    if name not in SENSITIVE:
-        assert max(counts.values()) <= 1.1 * min(counts.values())
+    assert counts[1.0] == counts[2.0**-20] == counts[2.0**20]  # they round alike
+    assert max(counts.values()) <= 1.1 * min(counts.values())
+    if name != SENSITIVE:
+        assert len(set(counts.values())) == 1
 
 
 @pytest.mark.usefixtures("x64")
@@ -130,7 +131,7 @@ def spectral_steps(
     bound = value - gradient @ x - radius * np.linalg.norm(gradient)
     reference = highest = value
     waited = 0
-    size = np.sqrt(2) * radius / np.linalg.norm(gradient)
+    size = first = np.sqrt(2) * radius / np.linalg.norm(gradient)
     for _ in range(steps):
         moved = x - size * gradient
         moved = moved * min(1, radius / np.linalg.norm(moved))
@@ -140,9 +141,10 @@ def spectral_steps(
         spectral = way @ way / (way @ change)
         if accepted := value <= reference - 1e-4 * (way @ way) / size:
             x, gradient = moved, slope
-            size = np.clip(spectral, 1e-6 * size, 100 * size)
+            size = np.clip(spectral, 1e-6 * size, 30 * size)
         else:
             size = np.clip(spectral, 0.1 * size, 0.5 * size)
+        size = first * 2.0 ** (np.round(4 * np.log2(size / first)) / 4)
         if value < lowest:
             best, lowest, highest, waited = moved, value, value, 0
         elif accepted:

@@ -14,10 +14,12 @@ SUFFICIENT = 1e-4
 """The share of ‖x⁺ − x‖²/λ by which a step must improve on the reference."""
 MEMORY = 10
 """Accepted steps without a better point after which the reference comes down."""
-GROWTH, SHRINKAGE = 100.0, 1e-6
+GROWTH, SHRINKAGE = 30.0, 1e-6
 """The most that λ can change by after an accepted step."""
 REJECTED = (0.1, 0.5)
 """The least and the most that λ is multiplied by after a rejected one."""
+GRID = 4
+"""Lengths of steps to a factor of two."""
 
 
 class Spectral(NamedTuple):
@@ -68,7 +70,7 @@ def move_to(geometry: Geometry, spectral: Spectral, best: Point) -> Spectral:
 def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectral, Point, Array]:
     """Try one step, and take it where its value is good enough.
 
-        x⁺ = argmin_{x∈K} λ⟨∇f(x), ·⟩ + D_R(·, x),   λ⁺ = ‖s‖²/⟨s, y⟩
+        x⁺ = argmin_{v∈K} λ⟨∇f(x), v⟩ + D_R(v, x),   λ⁺ ≈ ‖s‖²/⟨s, y⟩
 
     with s and y the changes of x and of the gradient: the inverse of the curvature along s.
 
@@ -115,4 +117,14 @@ def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectr
     old = new._replace(mirror=spectral.mirror, gradient=spectral.gradient)
     next_size = jnp.clip(inverse, low * size, jnp.minimum(high * size, spectral.longest))
     spectral = optax.tree.where(taken, new, old)
-    return spectral._replace(step_size=next_size), point, finite
+    return spectral._replace(step_size=_on_grid(next_size, spectral.longest)), point, finite
+
+
+def _on_grid(size: Array, longest: Array) -> Array:
+    """Return the nearest of the lengths 2^(j/GRID) times the longest.
+
+    Each length depends on the last bit of all before it, and the path on each length: with lengths
+    as they come, another rounding is another path some fifty steps on. On a grid that scales
+    with the problem they stay the same but for rare ties.
+    """
+    return longest * jnp.exp2(jnp.round(GRID * jnp.log2(size / longest)) / GRID)
