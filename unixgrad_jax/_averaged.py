@@ -152,7 +152,7 @@ def _iterate(evaluate: Evaluate, turn: _Turn, diameter: Array, limits: Limits) -
     x̄_t = x̄_{t−1} + θ_t·(x_t − x̄_{t−1})                      g_t = ∇f(x̄_t)
     y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
     """
-    geometry, run, search = evaluate.geometry, turn.run, turn.search
+    geometry, run = evaluate.geometry, turn.run
     alpha, theta, _ = method.weights(run.step, run.sum_squares.dtype)
     size = alpha * method.rate(diameter, run.sum_squares)
     _, _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
@@ -170,9 +170,9 @@ def _iterate(evaluate: Evaluate, turn: _Turn, diameter: Array, limits: Limits) -
         sum_squares=sum_squares,
         failed=jnp.zeros((), jnp.bool_),
     )
-    good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, search.gap)
-    search = with_candidate(evaluate, search, point, good)
-    search = search._replace(num_steps=search.num_steps + 1, num_gradients=search.num_gradients + 1)
+    good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, turn.search.gap)
+    turn = _consider(evaluate, turn, point, good)
+    search = turn.search._replace(num_steps=turn.search.num_steps + 1)
     return turn._replace(
         search=stop_if_converged(search, limits),
         run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
