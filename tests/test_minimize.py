@@ -172,6 +172,23 @@ def test_averaged_steps_take_over_where_spectral_ones_make_no_progress() -> None
 
 
 @pytest.mark.usefixtures("x64")
+def test_restarts_begin_at_the_best_point_of_averaged_steps() -> None:
+    """From a stale one the same proof takes twice the gradients."""
+    (problem,) = _suite.problems(["absolute-errors"])
+    scale = float(problem.value(problem.start)) - _suite.optimum(problem)
+    solution = minimize(
+        problem.objective,
+        problem.geometry,
+        problem.start,
+        args=problem.args,
+        rtol=0.0,
+        atol=1e-4 * scale,
+    )
+    assert status(solution) == ux.Status.CONVERGED
+    assert solution.num_gradients <= 3500
+
+
+@pytest.mark.usefixtures("x64")
 def test_the_bound_closes_where_the_objective_has_kinks() -> None:
     """A single tangent at a kink bounds nothing; the mean of many does."""
     solution = minimize(
