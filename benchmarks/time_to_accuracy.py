@@ -3,7 +3,8 @@
 Run: python benchmarks/time_to_accuracy.py [--problems NAME ...] [--output FILE.json]
 
 Both get the same true error, in units of f(x_0) − f*, by the loosest of their own tolerances (two
-to a decade) whose answer has it, and are then timed side by side, compiled. Both project with the
+to a decade; those of `minimize` in units of |f(x_0)|) whose answer has it, and are then timed side
+by side, compiled. Both project with the
 projections of this package, so that the methods alone differ; jaxopt's other settings are its
 defaults, but for the number of iterations, of which 500 are too few. "batch" rows are 256
 least-squares problems at once under `jax.vmap`, tolerances such that the worst of them is right.
@@ -40,8 +41,20 @@ SETS: dict[str, tuple[ux.Geometry, float]] = {
 REPEATS = 7
 SECONDS = 0.05
 """About how long each of the alternating runs takes."""
-Solver = Callable[[Array, Array, tuple[Array, ...]], Array]
+Run = Callable[[Array, Array, tuple[Array, ...]], Array]
 """From a tolerance, a start and the data to the answer."""
+
+
+class Solver(NamedTuple):
+    """A compiled method, and the unit of its tolerance."""
+
+    run: Run
+    unit: Array
+
+    def at(self, tolerance: float) -> Callable[..., Array]:
+        """Return the method with this tolerance, as a function of start and data."""
+        scaled = tolerance * self.unit
+        return lambda start, args: self.run(scaled, start, args)
 
 
 class Task(NamedTuple):
@@ -57,7 +70,7 @@ class Task(NamedTuple):
 
     def error(self, solver: Solver, tolerance: float) -> float:
         """Return the worst f(x) − f* in units of f(x_0) − f*."""
-        answer = solver(jnp.asarray(tolerance), self.start, self.args)
+        answer = solver.at(tolerance)(self.start, self.args)
         scale = self.value(self.start, self.args) - self.best
         return float(jnp.max((self.value(answer, self.args) - self.best) / scale))
 
@@ -67,12 +80,16 @@ class Task(NamedTuple):
 
 
 def single(problem: Problem) -> Task:
-    ours, peer = solvers(problem.objective, problem.geometry)
+    ours, peer = methods(problem.objective, problem.geometry)
+
+    def value(x: Array, args: tuple[Array, ...]) -> Array:
+        return problem.objective(x, *args)
+
     return Task(
         problem.name,
-        jax.jit(ours),
-        jax.jit(peer),
-        lambda x, args: problem.objective(x, *args),
+        Solver(jax.jit(ours), jnp.abs(value(problem.start, problem.args))),
+        Solver(jax.jit(peer), jnp.ones(())),
+        value,
         problem.start,
         problem.args,
         jnp.asarray(optimum(problem)),
@@ -88,7 +105,7 @@ def batch(name: str) -> Task:
     b = jnp.einsum("kij,kj->ki", A, truth) + 0.1 * jax.random.normal(keys[2], (BATCH, 50))
     start = jnp.full((BATCH, 20), entry)
     L = jnp.linalg.norm(A, ord=2, axis=(1, 2)) ** 2 / 50
-    ours, peer = solvers(least_squares, geometry)
+    ours, peer = methods(least_squares, geometry)
     each = [
         Problem(name, least_squares, geometry, start[k], (A[k], b[k]), float(L[k]))
         for k in range(BATCH)
@@ -97,8 +114,8 @@ def batch(name: str) -> Task:
     value = jax.vmap(lambda x, args: least_squares(x, *args))
     return Task(
         f"batch, {name}",
-        jax.jit(jax.vmap(ours, in_axes=(None, 0, 0))),
-        jax.jit(jax.vmap(peer, in_axes=(None, 0, 0))),
+        Solver(jax.jit(jax.vmap(ours)), jnp.abs(value(start, (A, b)))),
+        Solver(jax.jit(jax.vmap(peer, in_axes=(None, 0, 0))), jnp.ones(())),
         value,
         start,
         (A, b),
@@ -106,8 +123,8 @@ def batch(name: str) -> Task:
     )
 
 
-def solvers(objective: Callable[..., Array], geometry: ux.Geometry) -> tuple[Solver, Solver]:
-    """Return `minimize` and jaxopt's method; the tolerance of ours is in units of f(x_0)."""
+def methods(objective: Callable[..., Array], geometry: ux.Geometry) -> tuple[Run, Run]:
+    """Return `minimize`, whose tolerance is absolute, and jaxopt's method."""
 
     def ours(tolerance: Array, start: Array, args: tuple[Array, ...]) -> Array:
         solution = ux.minimize(
@@ -116,7 +133,7 @@ def solvers(objective: Callable[..., Array], geometry: ux.Geometry) -> tuple[Sol
             start,
             args=args,
             rtol=0.0,
-            atol=tolerance * jnp.abs(objective(start, *args)),
+            atol=tolerance,
             max_steps=MAX_STEPS,
         )
         return solution.params
@@ -145,7 +162,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
             yield {**row, **blank, "reached by": ", ".join(reached) or "neither"}
             continue
         arguments = (task.start, task.args)
-        own_run, other_run = _at(task.ours, own), _at(task.peer, other)
+        own_run, other_run = task.ours.at(own), task.peer.at(other)
         seconds(own_run, *arguments)
         calls = max(1, round(SECONDS / seconds(own_run, *arguments)))
         times = side_by_side(own_run, other_run, *arguments, repeats=REPEATS, calls=calls)
@@ -156,11 +173,6 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
             "ours/jaxopt": times[2],
             "reached by": "both",
         }
-
-
-def _at(solver: Solver, tolerance: float) -> Callable[..., Array]:
-    value = jnp.asarray(tolerance)
-    return lambda start, args: solver(value, start, args)
 
 
 def medians(rows: list[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:

@@ -63,7 +63,7 @@ PUBLIC = {
 
 LAYERS = [
     ["_types"],
-    ["_validation", "_trees"],
+    ["_validation", "_trees", "_packed"],
     ["geometries", "datasets"],
     [
         "_template",

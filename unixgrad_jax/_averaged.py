@@ -11,6 +11,7 @@ from jax import lax
 from unixgrad_jax import _trees
 from unixgrad_jax._certificates import Cut, lower_bound, mix
 from unixgrad_jax._evaluation import ROUNDING, Evaluate, Point
+from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
     RUNNING,
     Limits,
@@ -105,9 +106,7 @@ def take_turn(
             running = turn.search.status == RUNNING
             return running & (turn.search.num_steps < end) & ~turn.run.failed
 
-        turn = lax.while_loop(
-            unchecked, lambda turn: _iterate(evaluate, turn, diameter, limits), turn
-        )
+        turn = while_loop(unchecked, lambda turn: _iterate(evaluate, turn, diameter, limits), turn)
         turn = lax.cond(
             (turn.search.status == RUNNING) & ~turn.run.failed,
             lambda turn: _with_extra_bounds(evaluate, turn, limits),
@@ -126,7 +125,7 @@ def take_turn(
         num_gradients=search.num_gradients + 1, num_restarts=search.num_restarts + 1
     )
     run = _fresh(evaluate, best, search.sum_squares)
-    turn = lax.while_loop(unfinished, block, _Turn(search, best, run, search.gap))
+    turn = while_loop(unfinished, block, _Turn(search, best, run, search.gap))
     return turn.search, turn.best
 
 

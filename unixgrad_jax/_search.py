@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from unixgrad_jax import _averaged, _spectral
 from unixgrad_jax._evaluation import Evaluate, evaluate_start
+from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
     MAX_REJECTIONS,
     RUNNING,
@@ -57,14 +57,14 @@ def search(
         # A loop of at most one turn: other than `lax.cond` it costs a batch nothing where no lane
         # needs it.
         due = running(search) & ~(search.gap < goal)
-        search, _ = lax.while_loop(
+        search, _ = while_loop(
             lambda state: state[1],
             lambda state: (averaged_turn(state[0], goal), jnp.zeros((), jnp.bool_)),
             (search, due),
         )
         return search
 
-    return lax.while_loop(running, turns, _begin(evaluate, start, diameter, limits))
+    return while_loop(running, turns, _begin(evaluate, start, diameter, limits))
 
 
 def _begin(evaluate: Evaluate, start: Params, diameter: Array, limits: Limits) -> Search:
@@ -104,9 +104,7 @@ def _spectral_turn(
             hopeful = search.rejections <= MAX_REJECTIONS
             return (search.status == RUNNING) & (search.num_steps < end) & hopeful
 
-        moved = lax.while_loop(
-            unfinished, lambda search: _descend(evaluate, search, limits), search
-        )
+        moved = while_loop(unfinished, lambda search: _descend(evaluate, search, limits), search)
         taken = moved.num_steps - search.num_steps
         moved = moved._replace(num_gradients=moved.num_gradients + taken)
         return give_up_if_hopeless(moved, evaluate.rounding, limits)
@@ -120,7 +118,7 @@ def _spectral_turn(
         jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
         return search
 
-    return lax.while_loop(
+    return while_loop(
         lambda search: (search.status == RUNNING) & (search.num_steps < end), reported, search
     )
 

@@ -8,7 +8,7 @@ import optax
 from unixgrad_jax import _trees
 from unixgrad_jax._evaluation import Evaluate, Point
 from unixgrad_jax._types import Array, Gradient, Mirror
-from unixgrad_jax.geometries import Geometry
+from unixgrad_jax.geometries import Geometry, is_euclidean
 
 SUFFICIENT = 1e-4
 """The share of ‖x⁺ − x‖²/λ by which a step must improve on the reference."""
@@ -88,6 +88,10 @@ def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectr
     here = _trees.unify(evaluate.rounded(geometry.to_point(spectral.mirror)))
     way = optax.tree.sub(_trees.unify(point.params), here)
     length = geometry.squared_norm(way)
+    if not is_euclidean(geometry):
+        # For an entropy −λ⟨∇f(x), s⟩ is the divergence there and back, of which ‖s‖² is only a
+        # lower bound.
+        length = jnp.maximum(length, -size * _trees.vdot(spectral.gradient, way))
     curvature = _trees.vdot(way, optax.tree.sub(point.gradient, spectral.gradient))
     enough = point.value <= spectral.reference - SUFFICIENT * length / size
     finite = jnp.isfinite(point.value) & jnp.isfinite(curvature)

@@ -116,6 +116,37 @@ def test_nuclear_ball_at_the_identity_in_float32() -> None:
     np.testing.assert_allclose(jacobian[0, 0, 1, 1], -1 / 3, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("geometry", "start", "other"),
+    [
+        (ux.EntropicSimplex(2.0), [2.0, 0, 0], [0, 2.0, 0]),
+        (ux.EntropicSpectrahedron(2.0), np.diag([2.0, 0, 0]), np.diag([0, 2.0, 0])),
+        (ux.Birkhoff(), np.eye(3), np.eye(3)[::-1]),
+        (
+            ux.TransportPolytope(np.full(2, 1.5), np.ones(3)),
+            [[1, 0.5, 0], [0, 0.5, 1]],
+            [[0, 0.5, 1], [1, 0.5, 0]],
+        ),
+    ],
+    ids=["simplex", "spectrahedron", "birkhoff", "transport"],
+)
+def test_weights_of_zero_come_back_and_have_derivatives(
+    geometry: ux.Geometry, start: np.ndarray, other: np.ndarray, dtype: np.dtype
+) -> None:
+    vertex = jnp.asarray(start, dtype)
+    mirror = geometry.to_mirror(vertex)
+    assert np.isfinite(mirror).all()
+    assert np.isfinite(jax.jacfwd(geometry.to_mirror)(vertex)).all()
+    np.testing.assert_allclose(geometry.to_point(mirror), start, atol=8 * jnp.finfo(dtype).eps)
+    slope = vertex - jnp.asarray(other, dtype)
+    back = geometry.to_point(geometry.step(mirror, slope, 3000.0))
+    np.testing.assert_allclose(back, other, atol=1e-4)
+
+
+def test_negative_weights_are_no_start() -> None:
+    assert np.isnan(ux.EntropicSimplex().to_mirror(jnp.array([1.5, -0.5]))[1])
+
+
 @pytest.mark.parametrize("geometry", MATRICES, ids=name)
 def test_matrix_sets_have_finite_derivatives_at_repeated_values(
     geometry: ux.Geometry, dtype: np.dtype

@@ -16,7 +16,13 @@ from unixgrad_jax.geometries._base import (
     squared_l1_norm,
     tangent_square,
 )
-from unixgrad_jax.geometries._softmax import above_least, half_range, log_softmax, softmax
+from unixgrad_jax.geometries._softmax import (
+    above_least,
+    half_range,
+    log_softmax,
+    log_weights,
+    softmax,
+)
 from unixgrad_jax.geometries._threshold import (
     below_largest,
     shrink_to_sum,
@@ -106,8 +112,9 @@ class EntropicSimplex(SimplexSet):
     D² = s²·log n is the range of R from its center, a heuristic: the supremum of the divergence is
     infinite, so the theorems of the paper do not cover this choice. It is the usual one.
 
-    A start must have positive weights. `project` lifts each entry to at least ε·s/n (ε the spacing
-    of the dtype at 1, n the number of entries), below the rounding error of the point.
+    A weight of 0 in a start counts as the smallest normal number, from which it takes long steps to
+    come back. `project` lifts each entry to at least ε·s/n (ε the spacing of the dtype at 1, n the
+    number of entries), below the rounding error of the point.
 
     Attributes:
         total: s > 0, a scalar.
@@ -126,7 +133,7 @@ class EntropicSimplex(SimplexSet):
     def to_mirror(self, point: Params) -> Mirror:
         wide = _trees.unify(point)
         scale = _trees.scalar("total", self.total, _trees.wide_dtype(wide))
-        return _trees.cast_like(jax.tree.map(lambda x: jnp.log(x / scale), wide), point)
+        return _trees.cast_like(log_weights(jax.tree.map(lambda x: x / scale, wide)), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         dtype = _trees.wide_dtype(mirror)

@@ -8,6 +8,16 @@ from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Params
 
 
+def log_weights(shares: Params) -> Params:
+    """Return log v, with 0 taken as the smallest normal number: no step returns from −∞."""
+
+    def log(share: Array) -> Array:
+        tiny = jnp.finfo(share.dtype).tiny
+        return jnp.log(jnp.where((share >= 0) & (share < tiny), tiny, share))
+
+    return jax.tree.map(log, shares)
+
+
 def log_softmax(logits: Params) -> Params:
     """Return v − log Σ exp v; `logits` has leaves of one dtype."""
     top, partition = _log_partition(logits)

@@ -111,7 +111,7 @@ class EntropicSpectrahedron(SpectrahedronSet):
 
     D² = s²·log n is the range of R from its center, a heuristic: the supremum of the divergence is
     infinite. `project` is the Euclidean projection with eigenvalues lifted to at least ε·s/n (ε the
-    spacing of the dtype at 1); a start must be positive definite.
+    spacing of the dtype at 1); an eigenvalue of 0 in a start counts as the smallest normal number.
 
     Attributes:
         trace: s > 0, a scalar.

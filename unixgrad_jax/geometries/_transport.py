@@ -14,6 +14,7 @@ from unixgrad_jax.geometries._base import ConvexSet, register, root, shape_from,
 from unixgrad_jax.geometries._matrix import check_matrix
 from unixgrad_jax.geometries._scaling import lower, scale_to_marginals
 from unixgrad_jax.geometries._shortest_paths import optimal_plan
+from unixgrad_jax.geometries._softmax import log_weights
 
 
 class TransportSet(ConvexSet):
@@ -28,8 +29,8 @@ class TransportSet(ConvexSet):
 
     def to_mirror(self, point: Params) -> Mirror:
         wide = self._matrix(point)
-        logs = jax.tree.map(lambda x: jnp.log(x / self._shares(x)[0]), wide)
-        return _trees.cast_like(logs, point)
+        shares = jax.tree.map(lambda x: x / self._shares(x)[0], wide)
+        return _trees.cast_like(log_weights(shares), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         wide = self._matrix(mirror)
@@ -152,8 +153,9 @@ class TransportPolytope(TransportSet):
     iteration", 2017). Where this accuracy is not reached, as when infinite gradients leave
     no plan, the mirror coordinates are NaN. Derivatives are those of the implicit function theorem.
 
-    A start must have positive entries. `project` lifts each entry to at least ε times that of the
-    center (ε the spacing of the dtype at 1), and scales the matrix to the marginals.
+    An entry of 0 in a start counts as the smallest normal number. `project` lifts each entry to at
+    least ε times that of the center (ε the spacing of the dtype at 1), and scales the matrix to the
+    marginals.
     `minimize_linear` is an optimal plan, the vertex where there is just one, found by successive
     shortest paths; its derivative is 0. A gradient of +∞ forbids an entry.
 
