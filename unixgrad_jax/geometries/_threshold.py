@@ -130,8 +130,8 @@ def root_of_decreasing(
 ) -> Array:
     """Return the roots of decreasing, piecewise linear functions, one an entry.
 
-    Newton's method inside a bracket, every third step a bisection: from the right piece on it is
-    exact, and no sequence of pieces takes more steps than three bisections of the bracket do.
+    Newton's method inside a bracket, and a bisection where a step of it has not halved the value:
+    from the right piece on it is exact, and every second step halves the value or the bracket.
 
     Args:
         evaluate: maps points to values and to the sizes of the slopes, all of one shape.
@@ -145,18 +145,19 @@ def root_of_decreasing(
         return jnp.any(~carry[3])
 
     def refine(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        low, high, point, finished, turn = carry
+        low, high, point, finished, last = carry
         value, slope = evaluate(point)
         low = jnp.where(value > 0, point, low)
         high = jnp.where(value < 0, point, high)
         newton = point + value / jnp.maximum(slope, 1)
         middle = low / 2 + high / 2
-        usable = (slope > 0) & (low < newton) & (newton < high) & (turn % 3 < 2)
+        usable = (slope > 0) & (low < newton) & (newton < high) & (jnp.abs(value) <= last / 2)
         refined = jnp.where(usable, newton, middle)
         finished |= (jnp.abs(value) <= tolerance) | (refined == point) | ~(low < high)
-        return low, high, jnp.where(finished, point, refined), finished, turn + 1
+        last = jnp.where(usable, jnp.abs(value), jnp.inf)
+        return low, high, jnp.where(finished, point, refined), finished, last
 
     point = jnp.where((low <= start) & (start <= high), start, low / 2 + high / 2)
     finished = jnp.isnan(low) | jnp.isnan(high)
-    carry = (low, high, point, finished, jnp.zeros((), jnp.int32))
+    carry = (low, high, point, finished, jnp.full_like(point, jnp.inf))
     return lax.while_loop(unfinished, refine, carry)[2]
