@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from unixgrad_jax import _trees
+from unixgrad_jax._packed import while_loop
 from unixgrad_jax._types import Array, Params
 
 
@@ -160,4 +161,4 @@ def root_of_decreasing(
     point = jnp.where((low <= start) & (start <= high), start, low / 2 + high / 2)
     finished = jnp.isnan(low) | jnp.isnan(high)
     carry = (low, high, point, finished, jnp.full_like(point, jnp.inf))
-    return lax.while_loop(unfinished, refine, carry)[2]
+    return while_loop(unfinished, refine, carry)[2]
