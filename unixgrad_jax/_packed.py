@@ -27,7 +27,8 @@ def while_loop(condition: Callable[[Any], Array], body: Callable[[Any], Any], in
             if kind is None:
                 others.append(leaf)
             else:
-                groups.setdefault(kind, []).append(jnp.asarray(leaf, kind))
+                same = leaf.astype(kind) if leaf.dtype == jnp.bool_ else leaf
+                groups.setdefault(kind, []).append(same)
         return {kind: jnp.stack(scalars) for kind, scalars in groups.items()}, others
 
     def unpack(packed: tuple[dict[str, Array], list[Any]]) -> Any:
