@@ -65,16 +65,16 @@ def minimize(
 
     Two kinds of steps take turns, one gradient each. Spectral steps go first: projected (mirror)
     gradients of length ‖s‖²/⟨s, y⟩, s and y the last changes of x and of the gradient (Barzilai
-    and Borwein, IMA J. Numer. Anal. 1988; Birgin, Martínez and Raydan, SIAM J. Optim. 2000),
-    rounded to quarters of a factor of two so that the path does not hang on the last bit. They
-    may go up, but not above a reference value that comes down after ten steps without a better
-    point (Dai and Fletcher, Numer. Math. 2005). Where a hundred of them do not bring the gap down
-    to a tenth, averaged steps take over until it is: UniXGrad with the last gradient as the hint,
-    M_t = g_{t−1} (optimism and iterate averaging: Joulani, Raj, György and Szepesvári, ICML
-    2020), with offset ‖∇f(x_0)‖*². These begin at the best point and evaluate y_t as well every 5
-    iterations; they begin again, with twice Σα_i²‖g_i − g_{i−1}‖*², where five iterations brought
-    nothing, and each such restart doubles the iterations before the next. The steps on c·f are
-    those on f.
+    and Borwein, IMA J. Numer. Anal. 1988; Birgin, Martínez and Raydan, SIAM J. Optim. 2000), for
+    an entropy with the divergence there and back in place of ‖s‖²; rounded to quarters of a factor
+    of two so that the path does not hang on the last bit for some hundreds of steps. They may go
+    up, but not above a reference value that comes down after ten steps without a better point (Dai
+    and Fletcher, Numer. Math. 2005). Where a hundred of them do not bring the gap down to a tenth,
+    averaged steps take over until it is: UniXGrad with the last gradient as the hint, M_t = g_{t−1}
+    (optimism and iterate averaging: Joulani, Raj, György and Szepesvári, ICML 2020), with offset
+    ‖∇f(x_0)‖*². These begin at the best point and evaluate y_t as well every 5 iterations; they
+    begin again, with twice Σα_i²‖g_i − g_{i−1}‖*², where five iterations brought nothing, and each
+    such restart doubles the iterations before the next. The steps on c·f are those on f.
 
     What is proven: the gap, always, for a convex objective; and between restarts of averaged steps
     rates of the order of UniXGrad's (theirs), 1/T² where f is smooth and 1/√T where not, for the

@@ -72,7 +72,8 @@ def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectr
 
         x⁺ = argmin_{v∈K} λ⟨∇f(x), v⟩ + D_R(v, x),   λ⁺ ≈ ‖s‖²/⟨s, y⟩
 
-    with s and y the changes of x and of the gradient: the inverse of the curvature along s.
+    with s and y the changes of x and of the gradient: the inverse of the curvature along s. For a
+    mirror map that is not Euclidean −λ⟨∇f(x), s⟩ stands for ‖s‖² where it is larger.
 
     Args:
         evaluate: the problem.
@@ -89,8 +90,7 @@ def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectr
     way = optax.tree.sub(_trees.unify(point.params), here)
     length = geometry.squared_norm(way)
     if not is_euclidean(geometry):
-        # For an entropy −λ⟨∇f(x), s⟩ is the divergence there and back, of which ‖s‖² is only a
-        # lower bound.
+        # D_R(x⁺, x) + D_R(x, x⁺) for an entropy, whose steps end inside K, and ≥ ‖s‖².
         length = jnp.maximum(length, -size * _trees.vdot(spectral.gradient, way))
     curvature = _trees.vdot(way, optax.tree.sub(point.gradient, spectral.gradient))
     enough = point.value <= spectral.reference - SUFFICIENT * length / size
