@@ -4,10 +4,10 @@ Run: python benchmarks/time_to_accuracy.py [--problems NAME ...] [--output FILE.
 
 Both get the same true error, in units of f(x_0) − f*, by the loosest of their own tolerances (two
 to a decade; those of `minimize` in units of |f(x_0)|) whose answer has it, and are then timed side
-by side, compiled. Both project with the
-projections of this package, so that the methods alone differ; jaxopt's other settings are its
-defaults, but for the number of iterations, of which 500 are too few. "batch" rows are 256
-least-squares problems at once under `jax.vmap`, tolerances such that the worst of them is right.
+by side, compiled. Both project with the projections of this package, so that the methods alone
+differ; jaxopt's other settings are its defaults, but for the number of iterations, of which 500 are
+too few. "batch" rows are 256 least-squares problems at once under `jax.vmap`, tolerances such that
+the worst of them is right.
 """
 
 import argparse

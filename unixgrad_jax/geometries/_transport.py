@@ -155,9 +155,8 @@ class TransportPolytope(TransportSet):
 
     An entry of 0 in a start counts as the smallest normal number. `project` lifts each entry to at
     least ε times that of the center (ε the spacing of the dtype at 1), and scales the matrix to the
-    marginals.
-    `minimize_linear` is an optimal plan, the vertex where there is just one, found by successive
-    shortest paths; its derivative is 0. A gradient of +∞ forbids an entry.
+    marginals. `minimize_linear` is an optimal plan, the vertex where there is just one, found by
+    successive shortest paths; its derivative is 0. A gradient of +∞ forbids an entry.
 
     Attributes:
         row_sums: r > 0, of shape (m,), or a scalar.
