@@ -60,8 +60,6 @@ FIRST_COUNTS = {
     "lasso": 81,
     "mean-variance": 461,
 }
-# Some hundred steps on, rounding has grown to the size of the path itself.
-CHAOTIC = "ill-conditioned-1.5"
 
 
 @pytest.mark.usefixtures("x64")
@@ -90,14 +88,7 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
         counts[factor] = int(solution.num_gradients)
     assert counts[1.0] <= FIRST_COUNTS[name]
     assert counts[1.0] == counts[2.0**-20] == counts[2.0**20]  # they round alike
-    if name != CHAOTIC:
-        assert counts[1.0] == counts[1e-6] == counts[1e6]
-        return
-    typical = [
-        np.median([int(solve(jnp.asarray(scale * odd)).num_gradients) for odd in range(1, 30, 2)])
-        for scale in (1e-6, 1.0, 1e6)
-    ]
-    assert max(typical) <= 1.1 * min(typical)
+    assert counts[1.0] == counts[1e-6] == counts[1e6]
 
 
 @pytest.mark.usefixtures("x64")
@@ -171,27 +162,31 @@ def test_averaged_steps_take_over_where_spectral_ones_make_no_progress() -> None
             max_steps=max_steps,
         )
 
-    spectral, averaged = solve(100), solve(300)
-    assert (int(spectral.num_restarts), int(spectral.num_gradients)) == (0, 101)
+    spectral, averaged = solve(50), solve(300)
+    assert (int(spectral.num_restarts), int(spectral.num_gradients)) == (0, 51)
     assert averaged.num_restarts >= 1
     assert averaged.gap <= spectral.gap / 3
 
 
 @pytest.mark.usefixtures("x64")
 def test_restarts_begin_at_the_best_point_of_averaged_steps() -> None:
-    """From a stale one the same proof takes twice the gradients."""
+    """From a stale one the same proof takes far more gradients."""
     (problem,) = _suite.problems(["absolute-errors"])
     scale = float(problem.value(problem.start)) - _suite.optimum(problem)
-    solution = minimize(
-        problem.objective,
-        problem.geometry,
-        problem.start,
-        args=problem.args,
-        rtol=0.0,
-        atol=1e-4 * scale,
-    )
-    assert status(solution) == ux.Status.CONVERGED
-    assert solution.num_gradients <= 3500
+    counts = []
+    for factor in (1.0, 1e-6, 1e6):
+        solution = minimize(
+            lambda x, factor, *args: factor * problem.objective(x, *args),
+            problem.geometry,
+            problem.start,
+            args=(jnp.asarray(factor), *problem.args),
+            rtol=0.0,
+            atol=1e-4 * scale * factor,
+        )
+        assert status(solution) == ux.Status.CONVERGED
+        counts.append(int(solution.num_gradients))
+    assert counts[0] <= 2000
+    assert counts[0] == counts[1] == counts[2]
 
 
 @pytest.mark.usefixtures("x64")

@@ -16,14 +16,18 @@ from unixgrad_jax._search_state import (
     RUNNING,
     Limits,
     Search,
+    finish,
     give_up_if_hopeless,
     stop_if_converged,
     with_candidate,
 )
+from unixgrad_jax._status import Status
 from unixgrad_jax._template import Average, prox_then_average
 from unixgrad_jax._types import Array, Gradient, Mirror
 from unixgrad_jax.methods import _unixgrad as method
 
+FIRST_PATIENCE = 4
+"""Iterations before a run can stall; doubled by each stall, which keeps the rate."""
 CHECK_EVERY = 5
 """Iterations between two checks. 3, 5, 6, 8 and 12 were compared on the table of problems."""
 STALL_FACTOR = 2.0
@@ -59,74 +63,80 @@ class Run(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """What a turn carries.
+    """What the loops carry.
 
     Attributes:
         search: what is known.
         best: the best point, with its gradient.
         run: the method.
+        patience: iterations that a run gets before it can stall.
         checked_gap: the proven gap at the last check.
     """
 
     search: Search
     best: Point
     run: Run
+    patience: Array
     checked_gap: Array
 
 
-def take_turn(
+def run(
     evaluate: Evaluate,
     search: Search,
-    goal: Array,
+    sum_squares: Array,
     diameter: Array,
     limits: Limits,
     callback: Callable[..., None] | None,
-) -> tuple[Search, Point]:
-    """Run from the best point until a gap is proven, or the search ends.
+) -> Search:
+    """Run from the best point until the search ends.
 
     Args:
         evaluate: the problem.
         search: what is known.
-        goal: the gap to prove.
+        sum_squares: Σ to begin with.
         diameter: D.
         limits: when to stop.
         callback: called at every check, or None.
 
     Returns:
-        What is known then, and the best point.
+        What is known then.
     """
 
-    def unfinished(turn: _Turn) -> Array:
-        return (turn.search.status == RUNNING) & ~(turn.search.gap < goal)
+    def running(turn: _Turn) -> Array:
+        return turn.search.status == RUNNING
 
     def block(turn: _Turn) -> _Turn:
         end = jnp.minimum(turn.search.num_steps + CHECK_EVERY, limits.max_steps)
 
         def unchecked(turn: _Turn) -> Array:
-            running = turn.search.status == RUNNING
-            return running & (turn.search.num_steps < end) & ~turn.run.failed
+            return running(turn) & (turn.search.num_steps < end) & ~turn.run.failed
 
         turn = while_loop(unchecked, lambda turn: _iterate(evaluate, turn, diameter, limits), turn)
         turn = lax.cond(
-            (turn.search.status == RUNNING) & ~turn.run.failed,
+            running(turn) & ~turn.run.failed,
             lambda turn: _with_extra_bounds(evaluate, turn, limits),
             lambda turn: turn,
             turn,
         )
         turn = _restart_if_due(evaluate, turn)
-        turn = turn._replace(search=give_up_if_hopeless(turn.search, evaluate.rounding, limits))
+        search = finish(turn.search, ~jnp.isfinite(turn.run.sum_squares), Status.NONFINITE)
+        search = give_up_if_hopeless(search, evaluate.rounding, limits)
         if callback is not None:
-            search = turn.search
             jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
-        return turn
+        return turn._replace(search=search)
 
     best = evaluate(search.best.params)
     search = search._replace(
         num_gradients=search.num_gradients + 1, num_restarts=search.num_restarts + 1
     )
-    run = _fresh(evaluate, best, search.sum_squares)
-    turn = while_loop(unfinished, block, _Turn(search, best, run, search.gap))
-    return turn.search, turn.best
+    turn = _Turn(
+        search=search,
+        best=best,
+        run=_fresh(evaluate, best, sum_squares),
+        patience=jnp.asarray(FIRST_PATIENCE, jnp.int32),
+        checked_gap=search.gap,
+    )
+    return while_loop(running, block, turn).search
 
 
 def _fresh(evaluate: Evaluate, start: Point, sum_squares: Array) -> Run:
@@ -224,17 +234,16 @@ def _restart_if_due(evaluate: Evaluate, turn: _Turn) -> _Turn:
     """Go back to the best point where the run stalls or a step was rejected."""
     search, run = turn.search, turn.run
     improved = search.gap < turn.checked_gap
-    stalled = ~run.failed & ~improved & (run.step >= search.patience)
+    stalled = ~run.failed & ~improved & (run.step >= turn.patience)
     factor = jnp.where(run.failed, REJECTION_FACTOR, jnp.where(stalled, STALL_FACTOR, 1))
     sum_squares = run.sum_squares * factor.astype(run.sum_squares.dtype)
     restart = stalled | run.failed
     return turn._replace(
         search=search._replace(
-            sum_squares=sum_squares,
-            patience=jnp.where(stalled, 2 * search.patience, search.patience),
             rejections=search.rejections + run.failed,
             num_restarts=search.num_restarts + restart,
         ),
         run=optax.tree.where(restart, _fresh(evaluate, turn.best, sum_squares), run),
+        patience=jnp.where(stalled, 2 * turn.patience, turn.patience),
         checked_gap=search.gap,
     )

@@ -63,24 +63,24 @@ def minimize(
     Stops at gap = value − lower_bound ≤ atol + rtol·max(|value|, |lower_bound|). Needs exact
     gradients and a set with a linear minimization oracle, and nothing to tune.
 
-    Two kinds of steps take turns, one gradient each. Spectral steps go first: projected (mirror)
-    gradients of length ‖s‖²/⟨s, y⟩, s and y the last changes of x and of the gradient (Barzilai
-    and Borwein, IMA J. Numer. Anal. 1988; Birgin, Martínez and Raydan, SIAM J. Optim. 2000), for
-    an entropy with the divergence there and back in place of ‖s‖²; rounded to quarters of a factor
-    of two so that the path does not hang on the last bit for some hundreds of steps. They may go
-    up, but not above a reference value that comes down after ten steps without a better point (Dai
-    and Fletcher, Numer. Math. 2005). Where a hundred of them do not bring the gap down to a tenth,
-    averaged steps take over until it is: UniXGrad with the last gradient as the hint, M_t = g_{t−1}
-    (optimism and iterate averaging: Joulani, Raj, György and Szepesvári, ICML 2020), with offset
-    ‖∇f(x_0)‖*². These begin at the best point and evaluate y_t as well every 5 iterations; they
-    begin again, with twice Σα_i²‖g_i − g_{i−1}‖*², where five iterations brought nothing, and each
-    such restart doubles the iterations before the next. The steps on c·f are those on f.
+    Steps of two kinds take one gradient each. Spectral steps go first: projected (mirror) gradients
+    of length ‖s‖²/⟨s, y⟩, s and y the last changes of x and of the gradient (Barzilai and Borwein,
+    IMA J. Numer. Anal. 1988; Birgin, Martínez and Raydan, SIAM J. Optim. 2000), for an entropy with
+    the divergence there and back in place of ‖s‖²; rounded to quarters of a factor of two so that
+    the path does not hang on the last bit for some hundreds of steps. They may go up, but not above
+    a reference value that comes down after ten steps without a better point (Dai and Fletcher,
+    Numer. Math. 2005). Where fifty of them do not halve the gap, averaged steps take over and go on
+    to the end: UniXGrad with the last gradient as the hint, M_t = g_{t−1} (optimism and iterate
+    averaging: Joulani, Raj, György and Szepesvári, ICML 2020), with offset ‖∇f(x_0)‖*². These begin
+    at the best point and evaluate y_t as well every 5 iterations; they begin again, with twice
+    Σα_i²‖g_i − g_{i−1}‖*², where five iterations brought nothing, and each such restart doubles the
+    iterations before the next. The steps on c·f are those on f.
 
     What is proven: the gap, always, for a convex objective; and between restarts of averaged steps
     rates of the order of UniXGrad's (theirs), 1/T² where f is smooth and 1/√T where not, for the
     mean of the cuts f(x̄_i) + ⟨g_i, · − x̄_i⟩ too, which bounds the optimum from below beside the
     single ones: the proof of a rate bounds f(x̄_T) − min_K of that mean. So the gap closes at these
-    rates also where f has kinks; spectral steps add at most a hundred for every tenth. What is
+    rates also where f has kinks; spectral steps add at most fifty for every half. What is
     measured: on smooth problems it takes half the gradients of FISTA that is told L, nearly all of
     them spectral steps.
 

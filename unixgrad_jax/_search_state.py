@@ -1,4 +1,4 @@
-"""What the loop of `minimize` carries, and the steps of its bookkeeping."""
+"""What the loops of `minimize` carry, and the steps of their bookkeeping."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import optax
 
 from unixgrad_jax._evaluation import Candidate, Evaluate, Point
-from unixgrad_jax._spectral import Spectral
 from unixgrad_jax._status import RUNNING, Status
 from unixgrad_jax._types import Array, Scalar
 
@@ -19,14 +18,11 @@ NEAR_ROUNDING = 30
 
 
 class Search(NamedTuple):
-    """What the loop carries.
+    """What is known.
 
     Attributes:
-        spectral: where the next spectral step begins.
         best: the evaluated point of least value.
         lower_bound: the best proven lower bound on the optimum.
-        sum_squares: Σ of the averaged steps, for their next turn.
-        patience: averaged steps that a run gets before it can stall.
         rejections: steps since the last better point that met no finite value or a singularity.
         first_gap: best value − lower bound at the start.
         quiet_gap, quiet_since: the last gap that was a tenth better than the one before, and when.
@@ -34,11 +30,8 @@ class Search(NamedTuple):
         num_steps, num_gradients, num_restarts: counters.
     """
 
-    spectral: Spectral
     best: Candidate
     lower_bound: Array
-    sum_squares: Array
-    patience: Array
     rejections: Array
     first_gap: Array
     quiet_gap: Array
@@ -87,8 +80,7 @@ def finish(search: Search, ended: Array, status: Status) -> Search:
 
 def give_up_if_hopeless(search: Search, rounding: float, limits: Limits) -> Search:
     """Stop where no step is sound, rounding rules, or the iterations have run out."""
-    hopeless = (search.rejections > MAX_REJECTIONS) | ~jnp.isfinite(search.sum_squares)
-    search = finish(search, hopeless, Status.NONFINITE)
+    search = finish(search, search.rejections > MAX_REJECTIONS, Status.NONFINITE)
     progress = search.gap < 0.9 * search.quiet_gap
     quiet_since = jnp.where(progress, search.num_steps, search.quiet_since)
     search = search._replace(

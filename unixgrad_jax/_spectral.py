@@ -1,15 +1,34 @@
 """Spectral steps of `minimize`: projected gradients as long as the last change of slope allows."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._evaluation import Evaluate, Point
+from unixgrad_jax._packed import while_loop
+from unixgrad_jax._search_state import (
+    MAX_REJECTIONS,
+    RUNNING,
+    Limits,
+    Search,
+    give_up_if_hopeless,
+    stop_if_converged,
+    with_candidate,
+)
 from unixgrad_jax._types import Array, Gradient, Mirror
 from unixgrad_jax.geometries import Geometry, is_euclidean
 
+TURN = 50
+"""Steps that have to bring progress; 25, 50, 100, 150, 200, 300 and 400 were compared."""
+PROGRESS = 0.5
+"""The gap, relative to the one before a turn, that is progress; 0.1, 0.3 and 0.7 made less of it
+or as much."""
+CALLBACK_EVERY = 5
+"""Steps between two callbacks, where there is one; averaged ones have as many."""
 SUFFICIENT = 1e-4
 """The share of ‖x⁺ − x‖²/λ by which a step must improve on the reference."""
 MEMORY = 10
@@ -44,7 +63,21 @@ class Spectral(NamedTuple):
     waited: Array
 
 
-def begin(geometry: Geometry, start: Point, step_size: Array) -> Spectral:
+class _Descent(NamedTuple):
+    """What the loops carry.
+
+    Attributes:
+        search: what is known.
+        spectral: where the next step begins.
+        helps: whether the last fifty steps halved the gap.
+    """
+
+    search: Search
+    spectral: Spectral
+    helps: Array
+
+
+def _begin(geometry: Geometry, start: Point, step_size: Array) -> Spectral:
     """Return the state at the first point, with the length of the first step."""
     return Spectral(
         mirror=geometry.to_mirror(_trees.unify(start.params)),
@@ -57,17 +90,78 @@ def begin(geometry: Geometry, start: Point, step_size: Array) -> Spectral:
     )
 
 
-def move_to(geometry: Geometry, spectral: Spectral, best: Point) -> Spectral:
-    """Return the state at the best point so far; the length of the step is kept."""
-    return spectral._replace(
-        mirror=geometry.to_mirror(_trees.unify(best.params)),
-        gradient=best.gradient,
-        highest=best.value,
-        waited=jnp.zeros((), jnp.int32),
+def run(
+    evaluate: Evaluate,
+    search: Search,
+    start: Point,
+    first_size: Array,
+    limits: Limits,
+    callback: Callable[..., None] | None,
+) -> Search:
+    """Take steps from an evaluated point for as long as each fifty of them halve the gap.
+
+    Args:
+        evaluate: the problem.
+        search: what is known.
+        start: the point.
+        first_size: λ of the first step.
+        limits: when to stop.
+        callback: called every few steps, or None.
+
+    Returns:
+        What is known then.
+    """
+
+    def running(descent: _Descent) -> Array:
+        return descent.search.status == RUNNING
+
+    def steps(descent: _Descent, most: int | Array) -> _Descent:
+        end = jnp.minimum(descent.search.num_steps + most, limits.max_steps)
+
+        def unfinished(descent: _Descent) -> Array:
+            hopeful = descent.search.rejections <= MAX_REJECTIONS
+            return running(descent) & (descent.search.num_steps < end) & hopeful
+
+        moved = while_loop(unfinished, lambda d: _descend(evaluate, d, limits), descent)
+        taken = moved.search.num_steps - descent.search.num_steps
+        search = moved.search._replace(num_gradients=moved.search.num_gradients + taken)
+        return moved._replace(search=give_up_if_hopeless(search, evaluate.rounding, limits))
+
+    def reported_steps(descent: _Descent, callback: Callable[..., None]) -> _Descent:
+        end = descent.search.num_steps + TURN
+
+        def report(descent: _Descent) -> _Descent:
+            few = jnp.minimum(CALLBACK_EVERY, end - descent.search.num_steps)
+            descent = steps(descent, few)
+            search = descent.search
+            jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
+            return descent
+
+        return while_loop(lambda d: running(d) & (d.search.num_steps < end), report, descent)
+
+    def turn(descent: _Descent) -> _Descent:
+        goal = PROGRESS * descent.search.gap
+        descent = steps(descent, TURN) if callback is None else reported_steps(descent, callback)
+        return descent._replace(helps=descent.search.gap < goal)
+
+    spectral = _begin(evaluate.geometry, start, first_size)
+    descent = _Descent(search, spectral, helps=jnp.ones((), jnp.bool_))
+    return while_loop(lambda d: running(d) & d.helps, turn, descent).search
+
+
+def _descend(evaluate: Evaluate, descent: _Descent, limits: Limits) -> _Descent:
+    """Take one step, and take over what it shows."""
+    search = descent.search
+    spectral, point, good = _advance(evaluate, descent.spectral, search.best.value)
+    search = with_candidate(evaluate, search, point, good)
+    search = search._replace(
+        rejections=search.rejections + ~good,
+        num_steps=search.num_steps + 1,
     )
+    return descent._replace(search=stop_if_converged(search, limits), spectral=spectral)
 
 
-def advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectral, Point, Array]:
+def _advance(evaluate: Evaluate, spectral: Spectral, best: Array) -> tuple[Spectral, Point, Array]:
     """Try one step, and take it where its value is good enough.
 
         x⁺ = argmin_{v∈K} λ⟨∇f(x), v⟩ + D_R(v, x),   λ⁺ ≈ ‖s‖²/⟨s, y⟩
