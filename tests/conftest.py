@@ -6,9 +6,17 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import pytest
+from jax.errors import JaxRuntimeError
 
-from tests.compiling import accepted
 from tests.precision import x64_set
+
+QUICKLY = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+"""Options of XLA that compile to slower code, in half the time."""
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
@@ -17,17 +25,27 @@ jax.config.update("jax_debug_key_reuse", True)
 def pytest_configure(config: pytest.Config) -> None:
     """Compile less: most of the time of these tests is spent in the compiler.
 
-    Runs that leave the slow tests out, as the default one does, compile to slower code in half the
-    time, the others as users do. Compiled code is kept from one run to the next.
+    Workers compile quickly, unless the environment has XLA_FLAGS, be it empty. Compiled code is
+    kept from one run to the next.
     """
     starts_workers = bool(config.getoption("numprocesses", None))
-    is_short = config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ
-    if starts_workers and is_short and accepted({"xla_cpu_use_fusion_emitters": False}):
-        os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"  # for the workers
+    if starts_workers and "XLA_FLAGS" not in os.environ and _are_known(QUICKLY):
+        os.environ["XLA_FLAGS"] = " ".join(
+            f"--{name}={str(value).lower()}" for name, value in QUICKLY.items()
+        )
     if not hasattr(config, "cache"):  # run with -p no:cacheprovider
         return
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def _are_known(options: dict[str, bool | int]) -> bool:
+    """Return whether this release of XLA takes the options: with others a process would end."""
+    try:
+        jax.jit(lambda: 0, compiler_options=options)()
+    except JaxRuntimeError:
+        return False
+    return True
 
 
 @pytest.fixture(params=["float32", pytest.param("float64", marks=pytest.mark.slow)])

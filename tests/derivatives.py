@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.compiling import quick_jit
-
 
 def assert_derivatives(
     function: Callable[..., jax.Array],
@@ -21,7 +19,7 @@ def assert_derivatives(
         for index in range(len(at))
     ]
 
-    @quick_jit
+    @jax.jit
     def derivatives() -> tuple[jax.Array, list[jax.Array]]:
         _, forward = jax.linearize(function, *at)
         reverse = jax.linear_transpose(forward, *at)(1.0)
@@ -29,7 +27,7 @@ def assert_derivatives(
         return each, [jnp.vdot(r, d) for r, d in zip(reverse, directions, strict=True)]
 
     h = 1e-6
-    value = quick_jit(function)
+    value = jax.jit(function)
     for tangents, forward, reverse in zip(alone, *derivatives(), strict=True):
         up, down = (value(*(a + k * d for a, d in zip(at, tangents, strict=True))) for k in (h, -h))
         expected = (up - down) / (2 * h)

@@ -13,7 +13,6 @@ import pytest
 import unixgrad_jax as ux
 from benchmarks import _suite
 from tests import problems
-from tests.compiling import quick_jit
 from tests.sampling import by_default
 from unixgrad_jax._averaged import CHECK_EVERY
 from unixgrad_jax._search_state import MAX_REJECTIONS
@@ -36,12 +35,12 @@ def minimize(
     args: tuple = (),
     **options: object,
 ) -> ux.Solution:
-    """Return what `ux.minimize` does, compiled quickly."""
+    """Return what `ux.minimize` does, checks and all in one compiled function."""
 
     def call(geometry: ux.Geometry, params: object, args: tuple) -> ux.Solution:
         return ux.minimize(objective, geometry, params, args=args, **options)
 
-    return quick_jit(call)(geometry, params, args)
+    return jax.jit(call)(geometry, params, args)
 
 
 def status(solution: ux.Solution) -> ux.Status:
@@ -69,7 +68,7 @@ def test_a_certified_millionth_takes_few_gradients_whatever_the_scale(name: str)
     optimum = _suite.optimum(problem)
     scale = float(problem.value(problem.start)) - optimum
 
-    @quick_jit
+    @jax.jit
     def solve(factor: jax.Array) -> ux.Solution:
         return ux.minimize(
             lambda x, *args: factor * problem.objective(x, *args),
@@ -402,7 +401,7 @@ def test_a_batch_equals_a_loop_and_neither_hard_nor_nan_lanes_change_their_neigh
     def solve(scale: jax.Array, target: jax.Array) -> ux.Solution:
         return ux.minimize(objective, ux.L2Ball(1.5), jnp.zeros(8), args=(scale, target), rtol=1e-7)
 
-    solve_one, solve_all = quick_jit(solve), quick_jit(jax.vmap(solve))
+    solve_one, solve_all = jax.jit(solve), jax.jit(jax.vmap(solve))
     batch = solve_all(jnp.asarray(scales), jnp.asarray(targets))
     clean = solve_all(jnp.asarray(scales), jnp.asarray(easy))
     assert [ux.Status(int(s)).name for s in batch.status] == [
@@ -432,7 +431,7 @@ def test_a_batch_stops_when_its_slowest_lane_does() -> None:
             callback=lambda step, value, gap: calls.append(int(step)),
         )
 
-    batch = quick_jit(jax.vmap(solve))(jnp.eye(3) * 2)
+    batch = jax.jit(jax.vmap(solve))(jnp.eye(3) * 2)
     jax.effects_barrier()
     assert len(calls) == 3 * -(-int(batch.num_steps.max()) // CHECK_EVERY)
 
@@ -579,7 +578,7 @@ def test_derivatives_of_the_solution_equal_finite_differences(name: str, radius:
     def along(t: jax.Array) -> jax.Array:
         return solution(radius + t, jnp.asarray(B) + t * direction)
 
-    @quick_jit
+    @jax.jit
     def derivatives(t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         point, forward = jax.jvp(along, (t,), (1.0,))
         return point, forward, jax.grad(lambda t: jnp.vdot(weights, along(t)))(t)
@@ -607,7 +606,7 @@ def test_derivatives_hold_where_weights_are_exactly_zero(
             rtol=10 * float(jnp.finfo(dtype).eps),
         ).params
 
-    @quick_jit
+    @jax.jit
     def answers(one: jax.Array) -> tuple[jax.Array, ...]:
         forward, reverse = (j(weights, argnums=(0, 1)) for j in (jax.jacfwd, jax.jacrev))
         return weights(one, one), forward(one, one), reverse(one, one)
@@ -629,7 +628,7 @@ def test_the_derivative_of_the_value_is_that_of_the_envelope_and_bounds_have_non
             problems.least_squares, ux.L2Ball(radius), jnp.zeros(8), args=(rows, b), rtol=1e-12
         )
 
-    @quick_jit
+    @jax.jit
     def slopes(radius: jax.Array) -> tuple[ux.Solution, ux.Solution]:
         return solve(radius), jax.jvp(solve, (radius,), (1.0,))[1]
 
@@ -650,7 +649,7 @@ def test_a_start_at_the_solution_has_its_derivative_too(radius: float) -> None:
             problems.least_squares, ux.L2Ball(radius), start, args=(rows, b), rtol=1e-13
         ).params
 
-    @quick_jit
+    @jax.jit
     def slope(start: jax.Array) -> tuple[jax.Array, jax.Array]:
         return jax.jvp(lambda b: solution(b, start), (jnp.asarray(B),), (jnp.ones(40),))
 
@@ -672,7 +671,7 @@ def test_derivatives_map_over_a_path_of_radii() -> None:
             ).params
         )
 
-    slopes = quick_jit(jax.vmap(jax.grad(norm)))(jnp.array([0.3, 0.6, 50.0]))
+    slopes = jax.jit(jax.vmap(jax.grad(norm)))(jnp.array([0.3, 0.6, 50.0]))
     np.testing.assert_allclose(slopes, [1, 1, 0], atol=1e-4)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
-from tests.compiling import quick_jit
 from tests.derivatives import assert_derivatives
 
 A, _, B = (jnp.asarray(array, jnp.float32) for array in problems.regression_data(40, 8))
@@ -213,8 +212,8 @@ def test_vmap_over_data_starts_radii_diameters_and_keys_is_a_loop(name: str) -> 
             diameter=D,
         ).params
 
-    batch = quick_jit(jax.vmap(answer))(factors, starts, data, factors, jax.random.clone(keys))
-    one = quick_jit(answer)
+    batch = jax.jit(jax.vmap(answer))(factors, starts, data, factors, jax.random.clone(keys))
+    one = jax.jit(answer)
     for i in range(3):
         alone = one(factors[i], starts[i], data[i], factors[i], keys[i])
         np.testing.assert_allclose(batch[i], alone, atol=5e-4)

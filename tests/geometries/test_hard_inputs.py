@@ -8,7 +8,6 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import oracle
-from tests.compiling import quick_jit
 from tests.sampling import by_default
 
 SIMPLICES = [
@@ -100,7 +99,7 @@ def test_spectral_sets_share_equally_between_entries_of_1e30() -> None:
 @pytest.mark.usefixtures("x64")
 def test_nuclear_ball_has_its_derivative_at_repeated_singular_values(matrix: np.ndarray) -> None:
     """Where all σ are 1, the derivative takes ⅓ of the trace away and halves what is not even."""
-    jacobian = quick_jit(jax.jacrev(ux.NuclearBall().project))(matrix)
+    jacobian = jax.jit(jax.jacrev(ux.NuclearBall().project))(matrix)
     change = np.random.default_rng(0).normal(size=(3, 3))
     inner = matrix.T @ change
     expected = matrix @ (
@@ -111,7 +110,7 @@ def test_nuclear_ball_has_its_derivative_at_repeated_singular_values(matrix: np.
 
 
 def test_nuclear_ball_at_the_identity_in_float32() -> None:
-    jacobian = quick_jit(jax.jacfwd(ux.NuclearBall().project))(jnp.eye(3, dtype=jnp.float32))
+    jacobian = jax.jit(jax.jacfwd(ux.NuclearBall().project))(jnp.eye(3, dtype=jnp.float32))
     np.testing.assert_allclose(jacobian[0, 0, 0, 0], 2 / 3, rtol=1e-5)
     np.testing.assert_allclose(jacobian[0, 0, 1, 1], -1 / 3, rtol=1e-5)
 
@@ -153,7 +152,7 @@ def test_matrix_sets_have_finite_derivatives_at_repeated_values(
 ) -> None:
     mirror = geometry.to_mirror(geometry.interior_point(jnp.zeros((3, 3), dtype)))
 
-    @quick_jit
+    @jax.jit
     def jacobian(matrix: jax.Array) -> tuple[jax.Array, ...]:
         return jax.jacrev(
             lambda x: (
@@ -412,7 +411,7 @@ def test_sets_of_one_point(geometry: ux.Geometry) -> None:
     mirror = geometry.to_mirror(jnp.zeros(3))
     np.testing.assert_array_equal(geometry.to_point(geometry.step(mirror, point, 1.0)), np.zeros(3))
     assert float(geometry.diameter(point)) == 0
-    assert np.isfinite(quick_jit(jax.jacrev(geometry.project))(point)).all()
+    assert np.isfinite(jax.jit(jax.jacrev(geometry.project))(point)).all()
 
 
 @pytest.mark.parametrize("geometry", [ux.L2Ball(0.0), ux.EntropicBox(0.0, 0.0)], ids=name)
@@ -427,7 +426,7 @@ def test_matrix_sets_of_one_point(geometry: ux.Geometry) -> None:
     np.testing.assert_array_equal(geometry.project(point), np.zeros((3, 2)))
     np.testing.assert_array_equal(geometry.minimize_linear(point), np.zeros((3, 2)))
     assert float(geometry.diameter(point)) == 0
-    assert np.isfinite(quick_jit(jax.jacrev(geometry.project))(point)).all()
+    assert np.isfinite(jax.jit(jax.jacrev(geometry.project))(point)).all()
 
 
 @pytest.mark.parametrize("geometry", ALL, ids=name)

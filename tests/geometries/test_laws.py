@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import unixgrad_jax as ux
-from tests.compiling import quick_jit
 from tests.derivatives import assert_derivatives
 from tests.geometries.catalogue import CASES, Case, by_geometry, flat
 
@@ -271,7 +270,7 @@ def test_a_tree_is_one_vector(case: Case) -> None:
     rng = np.random.default_rng(15)
     y, g = case.starts(rng, 2)[1], rng.normal(size=case.size)
 
-    @quick_jit
+    @jax.jit
     def everything(y: Any, g: Any) -> dict[str, Any]:
         mirror = case.geometry.to_mirror(y)
         results = {name: getattr(case.geometry, name)(g) for name in OPERATIONS}
@@ -295,7 +294,7 @@ def test_mixed_dtypes_are_kept_leaf_by_leaf(case: Case) -> None:
     halves = [jnp.bfloat16, jnp.float32, jnp.float16][-len(leaves) :]
     mixed = [leaf.astype(to) for leaf, to in zip(leaves, halves, strict=True)]
     tree = jax.tree.unflatten(structure, mixed)
-    projected = quick_jit(case.geometry.project)(tree)
+    projected = jax.jit(case.geometry.project)(tree)
     assert [leaf.dtype for leaf in jax.tree.leaves(projected)] == halves
     assert float(case.geometry.violation(projected)) <= 8 * 2**-7 * case.scale
 
@@ -306,7 +305,7 @@ def test_vmap_over_points_is_a_loop(case: Case) -> None:
     starts = jnp.asarray(case.starts(rng, 6), dtype)
     gradients = jnp.asarray(3 * rng.normal(size=(6, case.size)), dtype)
 
-    @quick_jit
+    @jax.jit
     @jax.vmap
     def step(y: jax.Array, g: jax.Array) -> jax.Array:
         mirror = case.geometry.to_mirror(case.pack(y, dtype))
@@ -326,7 +325,7 @@ def test_vmap_over_sizes_is_a_loop(case: Case) -> None:
     if not jax.tree.leaves(case.geometry):
         return
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(leaves, dtype), *family)
-    batch = quick_jit(jax.vmap(lambda geometry: vector(geometry.project(point))))(stacked)
+    batch = jax.jit(jax.vmap(lambda geometry: vector(geometry.project(point))))(stacked)
     for geometry, row in zip(family, batch, strict=True):
         np.testing.assert_allclose(
             row, flat(geometry.project(point)), rtol=1e-5, atol=2e-6 * case.scale
@@ -376,7 +375,7 @@ def test_derivatives_are_finite_everywhere(case: Case) -> None:
         outputs = jnp.eye(value.size, dtype=dtype)
         return [jax.vmap(forward)(basis), jax.vmap(lambda row: reverse(row)[0])(outputs)]
 
-    @quick_jit
+    @jax.jit
     def both(x: jax.Array, g: jax.Array) -> list[jax.Array]:
         return [*jacobians(project, x), *jacobians(step, g)]
 
@@ -388,7 +387,7 @@ def test_derivatives_are_finite_everywhere(case: Case) -> None:
 def test_a_geometry_is_frozen_data_that_crosses_jit(case: Case) -> None:
     traces = []
 
-    @quick_jit
+    @jax.jit
     def project(geometry: ux.Geometry, point: jax.Array) -> Any:
         traces.append(None)
         return geometry.project(case.pack(point, point.dtype))

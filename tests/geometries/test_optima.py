@@ -11,7 +11,6 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import problems
-from tests.compiling import quick_jit
 from tests.geometries import sets
 from tests.geometries.catalogue import BASIC, CASES, Case, by_geometry, flat
 
@@ -48,7 +47,7 @@ def test_steps_equal_the_solution_of_a_cone_solver(name: str) -> None:
     assert case.divergence is not None
     rng = np.random.default_rng(0)
 
-    @quick_jit
+    @jax.jit
     def step(y: jax.Array, g: jax.Array, size: float) -> ux.Geometry:
         mirror = case.geometry.to_mirror(case.pack(y, float))
         return case.geometry.to_point(case.geometry.step(mirror, case.pack(g, float), size))
@@ -101,7 +100,7 @@ def test_unixgrad_reaches_the_known_optimum(name: str) -> None:
     case = CASES[name]
     problem = least_squares(case)
 
-    @quick_jit
+    @jax.jit
     def solve(*args: jax.Array) -> ux.Run:
         return ux.solve(objective, case.geometry, problem.start, 2000, args=args, offset=None)
 
@@ -135,7 +134,7 @@ def test_other_methods_of_any_mirror_map_come_near_the_optimum(name: str) -> Non
     scale = problem.cost(problem.start) - problem.optimum
     for make in TEMPLATE.values():
 
-        @quick_jit
+        @jax.jit
         def solve(*args: jax.Array, make: Callable = make) -> ux.Run:
             optimizer = make(case.geometry, L)
             return ux.solve(
@@ -154,7 +153,7 @@ def test_minimize_proves_the_known_optimum_on_every_set(name: str) -> None:
     case = CASES[name]
     problem = least_squares(case)
 
-    @quick_jit
+    @jax.jit
     def solve(*args: jax.Array) -> ux.Solution:
         return ux.minimize(objective, case.geometry, problem.start, args=args, rtol=1e-6)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment, linprog
 
-from tests.compiling import quick_jit
 from tests.sampling import by_default
 from unixgrad_jax.geometries._transport import Birkhoff, TransportPolytope
 
@@ -132,8 +131,8 @@ def test_derivatives_are_those_of_the_implicit_function() -> None:
         mirror = geometry.step(geometry.to_mirror(member) + moves[0], moves[1], size)
         return jnp.vdot(weights, jnp.stack([member, mirror, geometry.to_point(mirror)]))
 
-    forward = quick_jit(lambda at, tangents: jax.jvp(stepped, at, tangents))
-    reverse = quick_jit(jax.grad(stepped, argnums=(0, 1, 2, 3, 4)))(*at)
+    forward = jax.jit(lambda at, tangents: jax.jvp(stepped, at, tangents))
+    reverse = jax.jit(jax.grad(stepped, argnums=(0, 1, 2, 3, 4)))(*at)
     still = tuple(jnp.zeros_like(value) for value in at)
     for index, value in enumerate(at):
         direction = jnp.asarray(rng.normal(size=value.shape))
@@ -162,7 +161,7 @@ def test_derivatives_are_finite_at_vertices_ties_and_huge_steps(dtype: np.dtype)
         return member, mirror, geometry.to_point(mirror), geometry.squared_dual_norm(gradient)
 
     transform = jax.jacrev if dtype == np.float32 else jax.jacfwd
-    slopes = quick_jit(transform(reached, argnums=(0, 1, 2)))
+    slopes = jax.jit(transform(reached, argnums=(0, 1, 2)))
     for point in (jnp.zeros_like(center), center, vertex, 1e4 * gradient):
         for g in (jnp.zeros_like(center), gradient):
             for size in (0.0, 1.0, 1e5):
@@ -315,8 +314,8 @@ def test_mapping_over_gradients_sizes_and_marginals_equals_a_loop() -> None:
         plan = geometry.to_point(geometry.step(mirror, gradient, size))
         return plan, geometry.minimize_linear(gradient)
 
-    mapped = quick_jit(jax.vmap(reached))(rows, columns, gradients, sizes)
-    one = quick_jit(reached)
+    mapped = jax.jit(jax.vmap(reached))(rows, columns, gradients, sizes)
+    one = jax.jit(reached)
     for i in range(4):
         alone = one(rows[i], columns[i], gradients[i], sizes[i])
         for a, b in zip(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), alone, strict=True):

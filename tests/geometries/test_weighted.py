@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import unixgrad_jax as ux
-from tests.compiling import quick_jit
 from tests.geometries.catalogue import CASES, flat
 from unixgrad_jax.geometries import check_weighted_projection, project_weighted
 
@@ -31,7 +30,7 @@ def test_the_sets_of_the_theory_have_one() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_the_solution_of_a_cone_solver(name: str) -> None:
     case, rng = CASES[name], np.random.default_rng(0)
-    project = quick_jit(project_weighted)
+    project = jax.jit(project_weighted)
     for spread in (0.0, 0.5, 2.0):
         point = 3 * case.scale * rng.normal(size=case.size)
         weights = 10.0 ** (spread * rng.uniform(-1, 1, case.size))
@@ -75,10 +74,10 @@ def test_its_derivatives_are_finite_differences(name: str) -> None:
         got = project_weighted(case.scaled(1 + theta), moved, heavier)
         return jnp.vdot(down, jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(got)]))
 
-    h, compiled = np.float64(1e-6), quick_jit(value)
+    h, compiled = np.float64(1e-6), jax.jit(value)
     difference = (compiled(h) - compiled(-h)) / (2 * h)
     for mode in (jax.grad, jax.jacfwd):
-        np.testing.assert_allclose(quick_jit(mode(value))(0 * h), difference, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(jax.jit(mode(value))(0 * h), difference, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +85,7 @@ def test_nan_stays_visible(name: str) -> None:
     case = CASES[name]
     point = case.pack(np.full(case.size, 2.0), np.float32)
     spoiled = jax.tree.map(lambda x: x.at[(0,) * x.ndim].set(jnp.nan), point)
-    got = quick_jit(project_weighted)(case.geometry, spoiled, jax.tree.map(jnp.ones_like, point))
+    got = jax.jit(project_weighted)(case.geometry, spoiled, jax.tree.map(jnp.ones_like, point))
     assert np.isnan(flat(got)).any()
 
 

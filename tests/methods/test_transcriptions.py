@@ -11,7 +11,6 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import oracle, problems
-from tests.compiling import quick_jit
 from tests.methods.test_unixgrad import CASES, SIZE, feasible_start
 
 A, _, B = problems.regression_data(30, SIZE)
@@ -123,7 +122,7 @@ TABLE = {
 def test_every_answer_equals_the_transcription(method: Transcribed, name: str) -> None:
     geometry, start = CASES[name][0], feasible_start()
 
-    @quick_jit
+    @jax.jit
     def answers(start: jax.Array, A: jax.Array, b: jax.Array) -> jax.Array:
         return ux.solve(
             problems.least_squares,

@@ -8,7 +8,6 @@ import numpy as np
 
 import unixgrad_jax as ux
 from tests import problems
-from tests.compiling import quick_jit
 from tests.methods.catalogue import (
     START,
     Method,
@@ -34,8 +33,8 @@ def test_vmap_over_starts_sets_and_hyperparameters_is_a_loop(method: Method, nam
     def solution(size: jax.Array, value: jax.Array, params: Any) -> Any:
         return answer(method.make(kind(size), **{hyperparameter: value}), params, gradient, 6)
 
-    batch = quick_jit(jax.vmap(solution))(sizes, values, starts)
-    alone = quick_jit(solution)
+    batch = jax.jit(jax.vmap(solution))(sizes, values, starts)
+    alone = jax.jit(solution)
     for i in range(3):
         own = alone(sizes[i], values[i], jax.tree.map(lambda leaf, i=i: leaf[i], starts))
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=2e-5), batch, own)
@@ -58,8 +57,8 @@ def test_derivatives_of_an_unrolled_loop_are_finite_differences(
         return jnp.sum(jnp.arange(1.0, 4.0) * ux.eval_params(state, params))
 
     theta = jnp.array([1.1, 0.8, 0.05, 1.2])
-    value = quick_jit(solution)
-    derivatives = quick_jit(jax.grad(solution))(theta)
+    value = jax.jit(solution)
+    derivatives = jax.jit(jax.grad(solution))(theta)
     assert np.isfinite(derivatives).all()
     h = 1e-6
     differences = [(value(theta + h * e) - value(theta - h * e)) / (2 * h) for e in jnp.eye(4)]
@@ -77,4 +76,4 @@ def test_derivatives_are_finite_where_nothing_moves(method: Method) -> None:
             params, state = step(optimizer, params, state, lambda x: scale * x)
         return jnp.sum(ux.eval_params(state, params))
 
-    assert np.isfinite(quick_jit(jax.grad(solution))(0.0))
+    assert np.isfinite(jax.jit(jax.grad(solution))(0.0))

@@ -16,7 +16,6 @@ from flax import nnx
 from flax.training.train_state import TrainState
 
 import unixgrad_jax as ux
-from tests.compiling import quick_jit
 from tests.methods.catalogue import Method, each_method, each_method_with, run, step
 
 BALL = ux.L2Ball(1.0)
@@ -111,7 +110,7 @@ def test_a_flax_linen_train_state_trains(method: Method) -> None:
     if method.opaque:  # its apply_gradients hands no extra arguments on
         optimizer = bind(optimizer, jax.grad(loss))
         train_state = train_state.replace(tx=optimizer)
-    train = quick_jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
+    train = jax.jit(lambda s: s.apply_gradients(grads=jax.grad(loss)(s.params)))
     for _ in range(60):
         train_state = train(train_state)
     read = ux.eval_params(train_state.opt_state, train_state.params)

@@ -10,7 +10,6 @@ import pytest
 
 import unixgrad_jax as ux
 from tests import oracle, problems
-from tests.compiling import quick_jit
 from tests.sampling import by_default
 
 SIZE = 12
@@ -86,7 +85,7 @@ def test_every_way_of_running_equals_the_paper_on_trees(
 
     start = jax.tree.map(jnp.asarray, problems.as_tree(feasible_start()))
 
-    @quick_jit
+    @jax.jit
     def averages() -> jax.Array:
         trees = run(objective, geometry, start, (jnp.asarray(A), jnp.asarray(b)), offset)
         return jax.vmap(problems.as_vector)(trees)
