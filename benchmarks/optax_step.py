@@ -1,13 +1,15 @@
-"""Time of one `unixgrad` update of a float32 pytree over that of Adam with a projection.
+"""Time of `unixgrad` a gradient, on a float32 pytree, over that of Adam with a projection.
 
 Run: python benchmarks/optax_step.py [--sets NAME ...] [--sizes N ...] [--output FILE.json]
 
-One row a peer: Adam and then the projection of optax, or the one of this package. All take one
-gradient an update, given as an array here, so that the optimizer alone is timed; params and state
-are donated. Memory is in units of the params: the state, and what the compiled update allocates.
+One row a mode and a peer: Adam and then the projection of optax, or the one of this package. An
+opaque update takes two gradients, all others one. They are given as arrays, so that the optimizer
+alone is timed; params and state are donated. Memory is in units of the params: the state, and what
+the compiled update allocates.
 """
 
 import argparse
+import itertools
 import math
 import pathlib
 from collections.abc import Callable, Iterator
@@ -45,6 +47,7 @@ class Training(NamedTuple):
     """A function that takes the next update, and the memory that it needs."""
 
     step: Callable[[], object]
+    gradients: int
     state: float
     temporary: float | None
 
@@ -62,28 +65,33 @@ def network(size: int, key: jax.Array) -> dict[str, jax.Array]:
 
 
 def training(
-    optimizer: optax.GradientTransformation, projection: Projection, size: int
+    optimizer: optax.GradientTransformation, projection: Projection, size: int, opaque: bool = False
 ) -> Training:
     """Compile an update that overwrites its params and state, and hold both between calls."""
+    optimizer = optax.with_extra_args_support(optimizer)
 
-    def update(params: Any, state: Any, gradient: Any) -> tuple[Any, Any]:
-        updates, state = optimizer.update(gradient, state, params)
+    def update(params: Any, state: Any, gradient: Any, *more: Any) -> tuple[Any, Any]:
+        extra = {"grad_fn": lambda _: more[0]} if more else {}
+        updates, state = optimizer.update(gradient, state, params, **extra)
         return projection(optax.apply_updates(params, updates)), state
 
     params = network(size, jax.random.key(0))
-    gradient = network(size, jax.random.key(1))
+    gradients = [network(size, jax.random.key(i)) for i in range(1, 3 if opaque else 2)]
     held = [params, jax.jit(optimizer.init)(params)]
     state = held[1]
-    compiled = jax.jit(update, donate_argnums=(0, 1)).lower(params, state, gradient).compile()
+    compiled = jax.jit(update, donate_argnums=(0, 1)).lower(params, state, *gradients).compile()
     memory = compiled.memory_analysis()
 
     def step() -> object:
-        held[:] = compiled(*held, gradient)
+        held[:] = compiled(*held, *gradients)
         return held
 
     unit = nbytes(params)
     return Training(
-        step, nbytes(state) / unit, memory.temp_size_in_bytes / unit if memory else None
+        step,
+        len(gradients),
+        nbytes(state) / unit,
+        memory.temp_size_in_bytes / unit if memory else None,
     )
 
 
@@ -92,7 +100,7 @@ def nbytes(tree: Any) -> int:
 
 
 def calls_in(step: Callable[[], object]) -> int:
-    """Return an even number of calls, as an iteration takes two, that last about `SECONDS`."""
+    """Return an even number of calls, as an iteration may take two, that last about `SECONDS`."""
     step()
     return 2 * max(1, round(SECONDS / 2 / seconds(step, calls=2)))
 
@@ -103,8 +111,9 @@ def measure(name: str, size: int) -> Iterator[dict[str, Any]]:
         "adam + optax projection": optax_projection,
         "adam + our projection": geometry.project,
     }
-    own = training(ux.unixgrad(geometry), lambda params: params, size)
-    for peer, projection in peers.items():
+    for opaque, (peer, projection) in itertools.product((False, True), peers.items()):
+        optimizer = ux.unixgrad(geometry, opaque=opaque)
+        own = training(optimizer, lambda params: params, size, opaque)
         other = training(optax.adam(1e-3), projection, size)
         own_time, other_time, ratio = side_by_side(
             own.step, other.step, repeats=REPEATS, calls=calls_in(other.step)
@@ -112,10 +121,11 @@ def measure(name: str, size: int) -> Iterator[dict[str, Any]]:
         yield {
             "set": name,
             "parameters": size,
-            "ours µs": own_time * 1e6,
+            "mode": "opaque" if opaque else "half-step",
+            "ours µs": own_time * 1e6 / own.gradients,
             "peer": peer,
             "peer µs": other_time * 1e6,
-            "ours/peer": ratio,
+            "ours/peer": ratio / own.gradients,
             "our state": own.state,
             "peer state": other.state,
             "our temp": own.temporary,

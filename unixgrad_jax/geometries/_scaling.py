@@ -30,10 +30,8 @@ def scale_to_marginals(kernel: Array, rows: Array, columns: Array) -> Array:
 @jax.custom_jvp
 def _scale_tall(kernel: Array, rows: Array, columns: Array) -> Array:
     tolerance = TOLERANCE * float(jnp.finfo(kernel.dtype).eps)
-    log_plan = _minimize_semi_dual(-lower(-kernel), rows, columns, tolerance)
-    result = _normalize_rows(log_plan, rows)
-    error = jnp.sum(jnp.abs(_shortage(result, columns)))
-    return result + jnp.where(error <= tolerance, 0, jnp.nan)
+    found = _minimize_semi_dual(-lower(-kernel), rows, columns, tolerance)
+    return found.log_plan + jnp.where(found.done & (found.error <= tolerance), 0, jnp.nan)
 
 
 @_scale_tall.defjvp
@@ -56,24 +54,27 @@ class _Iterate(NamedTuple):
     """Newton's method under way.
 
     Attributes:
-        log_plan: kernelᵢⱼ/temperature + uᵢ + vⱼ; u and v are added at once, so that the entries
-            that matter stay small and keep their digits.
+        log_plan: kernelᵢⱼ/temperature + uᵢ + vⱼ with the row sums given; u and v are added at once,
+            so that the entries that matter stay small and keep their digits.
+        missing: what its column sums lack, in logarithms.
         temperature: at least 1; only at 1 is the plan that of the kernel.
         reserve: the temperature to take refuge to, 0 if this was done.
-        error: the l1 error of the column sums before the last step.
-        done: whether the marginals are right to the tolerance, or NaN.
+        error: the l1 error of the column sums after the last Sinkhorn step.
+        done: whether the column sums are right to the tolerance, or NaN; the plan is then the one
+            with that error.
         iterations: how many there were.
     """
 
     log_plan: Array
+    missing: Array
     temperature: Array
     reserve: Array
     error: Array
-    done: Array | bool
-    iterations: Array | int
+    done: Array
+    iterations: Array
 
 
-def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: float) -> Array:
+def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: float) -> _Iterate:
     """Return kernelᵢⱼ + uᵢ + vⱼ with the marginals given, up to `tolerance` in l1.
 
     An iteration is one Sinkhorn step and, unless an early one has left a tenth of the error or
@@ -84,44 +85,57 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
     """
 
     def improve(at: _Iterate) -> _Iterate:
-        log_plan = _normalize_rows(at.log_plan, rows)
-        missing = jnp.log(columns) - jax.nn.logsumexp(log_plan, axis=0)
-        log_plan = _normalize_rows(log_plan + missing[None, :], rows)
-        shortage = _shortage(log_plan, columns)
+        log_plan = _normalize_rows(at.log_plan + at.missing[None, :], rows)
+        missing, shortage = _lacking(log_plan, columns)
         error = jnp.sum(jnp.abs(shortage))
         # Right to the tolerance, and to rounding: a quarter of it, or no longer getting better.
         good = (error <= tolerance) & ((error <= tolerance / 4) | (error > at.error / 2))
+        done = (at.temperature == 1) & good | jnp.isnan(error)
         early = (at.temperature == 1) & (at.iterations < 8)
-        enough = early & ((error <= at.error / 10) | (error <= tolerance / 4))
-        step = lax.cond(
-            enough,
-            lambda: jnp.zeros_like(columns)[None, :],
-            lambda: _newton_step(log_plan, shortage, rows, columns),
-        )
-        length = jnp.max(step) - jnp.min(step)
-        damping = jnp.where(length > 0, jnp.log1p(length) / jnp.where(length > 0, length, 1), 1)
-        near = (length <= 2) | (error <= tolerance)
-        heat = (length > 8) & (at.reserve > at.temperature) & (error > tolerance)
-        cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
-        moved = (log_plan + damping * step) * (at.temperature / cooler)
-        return _Iterate(
-            log_plan=jnp.where(heat, kernel / at.reserve, moved),
-            temperature=jnp.where(heat, at.reserve, cooler),
-            reserve=jnp.where(heat, 0, at.reserve),
+        kept = at._replace(
+            log_plan=log_plan,
+            missing=missing,
             error=error,
-            done=(at.temperature == 1) & good | jnp.isnan(error),
+            done=done,
             iterations=at.iterations + 1,
         )
+        enough = early & (error <= at.error / 10)
+        return lax.cond(done | enough, lambda: kept, lambda: with_newton_step(kept, shortage))
 
+    def with_newton_step(at: _Iterate, shortage: Array) -> _Iterate:
+        step = _newton_step(at.log_plan, shortage, rows, columns)
+        length = jnp.max(step) - jnp.min(step)
+        damping = jnp.where(length > 0, jnp.log1p(length) / jnp.where(length > 0, length, 1), 1)
+        near = (length <= 2) | (at.error <= tolerance)
+        heat = (length > 8) & (at.reserve > at.temperature) & (at.error > tolerance)
+        cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
+        moved = (at.log_plan + damping * step) * (at.temperature / cooler)
+        log_plan = _normalize_rows(jnp.where(heat, kernel / at.reserve, moved), rows)
+        return at._replace(
+            log_plan=log_plan,
+            missing=_lacking(log_plan, columns)[0],
+            temperature=jnp.where(heat, at.reserve, cooler),
+            reserve=jnp.where(heat, 0, at.reserve),
+        )
+
+    log_plan = _normalize_rows(kernel, rows)
     start = _Iterate(
-        log_plan=kernel,
+        log_plan=log_plan,
+        missing=_lacking(log_plan, columns)[0],
         temperature=jnp.ones((), kernel.dtype),
         reserve=jnp.max(jnp.where(jnp.isfinite(kernel), -kernel, 0)) / 8,
         error=jnp.asarray(jnp.inf, kernel.dtype),
-        done=False,
-        iterations=0,
+        done=jnp.zeros((), jnp.bool_),
+        iterations=jnp.zeros((), jnp.int32),
     )
-    return lax.while_loop(lambda at: ~at.done & (at.iterations < 300), improve, start).log_plan
+    return lax.while_loop(lambda at: ~at.done & (at.iterations < 300), improve, start)
+
+
+def _lacking(log_plan: Array, columns: Array) -> tuple[Array, Array]:
+    """Return what the column sums lack, as log(cⱼ/Σᵢ Pᵢⱼ) and as cⱼ − Σᵢ Pᵢⱼ."""
+    top = jnp.max(log_plan, axis=0)
+    relative = jnp.sum(jnp.exp(log_plan - top[None, :]), axis=0)
+    return jnp.log(columns) - (top + jnp.log(relative)), columns - jnp.exp(top) * relative
 
 
 def _normalize_rows(log_plan: Array, rows: Array) -> Array:
