@@ -30,7 +30,7 @@ def scale_to_marginals(kernel: Array, rows: Array, columns: Array) -> Array:
 @jax.custom_jvp
 def _scale_tall(kernel: Array, rows: Array, columns: Array) -> Array:
     tolerance = TOLERANCE * float(jnp.finfo(kernel.dtype).eps)
-    found = _minimize_semi_dual(-lower(-kernel), rows, columns, tolerance)
+    found = _minimize_semi_dual(kernel, rows, columns, tolerance)
     return found.log_plan + jnp.where(found.done & (found.error <= tolerance), 0, jnp.nan)
 
 
@@ -110,7 +110,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         heat = (length > 8) & (at.reserve > at.temperature) & (at.error > tolerance)
         cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
         moved = (at.log_plan + damping * step) * (at.temperature / cooler)
-        log_plan = _normalize_rows(jnp.where(heat, kernel / at.reserve, moved), rows)
+        log_plan = _normalize_rows(jnp.where(heat, cold / at.reserve, moved), rows)
         return at._replace(
             log_plan=log_plan,
             missing=_lacking(log_plan, columns)[0],
@@ -118,12 +118,12 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
             reserve=jnp.where(heat, 0, at.reserve),
         )
 
-    log_plan = _normalize_rows(kernel, rows)
+    cold = _normalize_rows(kernel, rows)
     start = _Iterate(
-        log_plan=log_plan,
-        missing=_lacking(log_plan, columns)[0],
+        log_plan=cold,
+        missing=_lacking(cold, columns)[0],
         temperature=jnp.ones((), kernel.dtype),
-        reserve=jnp.max(jnp.where(jnp.isfinite(kernel), -kernel, 0)) / 8,
+        reserve=jnp.max(jnp.where(jnp.isfinite(cold), -cold, 0)) / 8,
         error=jnp.asarray(jnp.inf, kernel.dtype),
         done=jnp.zeros((), jnp.bool_),
         iterations=jnp.zeros((), jnp.int32),

@@ -266,8 +266,9 @@ def _level(matrix: Array) -> Array:
 def _round(plan: Array, rows: Array, columns: Array) -> Array:
     """Return a plan with these marginals near one that misses them by rounding errors or more."""
     plan = plan * (rows / jnp.maximum(jnp.sum(plan, axis=1), rows))[:, None]
-    plan = plan * (columns / jnp.maximum(jnp.sum(plan, axis=0), columns))[None, :]
+    column_sums = jnp.sum(plan, axis=0)
+    plan = plan * (columns / jnp.maximum(column_sums, columns))[None, :]
     short_rows = jnp.maximum(rows - jnp.sum(plan, axis=1), 0)
-    short_columns = jnp.maximum(columns - jnp.sum(plan, axis=0), 0)
+    short_columns = jnp.maximum(columns - column_sums, 0)
     missing = jnp.maximum(jnp.sum(short_rows), jnp.sum(short_columns))
     return plan + jnp.outer(short_rows, short_columns / jnp.where(missing > 0, missing, 1))
