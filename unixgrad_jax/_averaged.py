@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
@@ -13,11 +12,11 @@ from unixgrad_jax._certificates import Cut, lower_bound, mix
 from unixgrad_jax._evaluation import ROUNDING, Evaluate, Point
 from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
-    RUNNING,
     Limits,
     Search,
     finish,
     give_up_if_hopeless,
+    report,
     stop_if_converged,
     with_candidate,
 )
@@ -102,18 +101,15 @@ def run(
         What is known then.
     """
 
-    def running(turn: _Turn) -> Array:
-        return turn.search.status == RUNNING
-
     def block(turn: _Turn) -> _Turn:
         end = jnp.minimum(turn.search.num_steps + CHECK_EVERY, limits.max_steps)
 
         def unchecked(turn: _Turn) -> Array:
-            return running(turn) & (turn.search.num_steps < end) & ~turn.run.failed
+            return turn.search.running & (turn.search.num_steps < end) & ~turn.run.failed
 
         turn = while_loop(unchecked, lambda turn: _iterate(evaluate, turn, diameter, limits), turn)
         turn = lax.cond(
-            running(turn) & ~turn.run.failed,
+            turn.search.running & ~turn.run.failed,
             lambda turn: _with_extra_bounds(evaluate, turn, limits),
             lambda turn: turn,
             turn,
@@ -122,7 +118,7 @@ def run(
         search = finish(turn.search, ~jnp.isfinite(turn.run.sum_squares), Status.NONFINITE)
         search = give_up_if_hopeless(search, evaluate.rounding, limits)
         if callback is not None:
-            jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
+            report(search, callback)
         return turn._replace(search=search)
 
     best = evaluate(search.best.params)
@@ -136,7 +132,7 @@ def run(
         patience=jnp.asarray(FIRST_PATIENCE, jnp.int32),
         checked_gap=search.gap,
     )
-    return while_loop(running, block, turn).search
+    return while_loop(lambda turn: turn.search.running, block, turn).search
 
 
 def _fresh(evaluate: Evaluate, start: Point, sum_squares: Array) -> Run:

@@ -35,7 +35,7 @@ def search(
     # At most one turn of a loop: other than `lax.cond` it costs a batch nothing where no lane
     # needs it.
     return while_loop(
-        lambda search: search.status == RUNNING,
+        lambda search: search.running,
         lambda search: _averaged.run(evaluate, search, sum_squares, diameter, limits, callback),
         search,
     )

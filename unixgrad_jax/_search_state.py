@@ -1,7 +1,9 @@
 """What the loops of `minimize` carry, and the steps of their bookkeeping."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -45,6 +47,10 @@ class Search(NamedTuple):
     def gap(self) -> Array:
         return self.best.value - self.lower_bound
 
+    @property
+    def running(self) -> Array:
+        return self.status == RUNNING
+
 
 class Limits(NamedTuple):
     """When to stop: scalars, as the user gave them."""
@@ -74,8 +80,13 @@ def stop_if_converged(search: Search, limits: Limits) -> Search:
 
 
 def finish(search: Search, ended: Array, status: Status) -> Search:
-    now = (search.status == RUNNING) & ended
+    now = search.running & ended
     return search._replace(status=jnp.where(now, jnp.int32(status), search.status))
+
+
+def report(search: Search, callback: Callable[..., None]) -> None:
+    """Call back on the host with the iterations, the best value and the proven gap."""
+    jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
 
 
 def give_up_if_hopeless(search: Search, rounding: float, limits: Limits) -> Search:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 
@@ -12,10 +11,10 @@ from unixgrad_jax._evaluation import Evaluate, Point
 from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
     MAX_REJECTIONS,
-    RUNNING,
     Limits,
     Search,
     give_up_if_hopeless,
+    report,
     stop_if_converged,
     with_candidate,
 )
@@ -112,15 +111,13 @@ def run(
         What is known then.
     """
 
-    def running(descent: _Descent) -> Array:
-        return descent.search.status == RUNNING
-
     def steps(descent: _Descent, most: int | Array) -> _Descent:
         end = jnp.minimum(descent.search.num_steps + most, limits.max_steps)
 
         def unfinished(descent: _Descent) -> Array:
-            hopeful = descent.search.rejections <= MAX_REJECTIONS
-            return running(descent) & (descent.search.num_steps < end) & hopeful
+            search = descent.search
+            hopeful = search.rejections <= MAX_REJECTIONS
+            return search.running & (search.num_steps < end) & hopeful
 
         moved = while_loop(unfinished, lambda d: _descend(evaluate, d, limits), descent)
         taken = moved.search.num_steps - descent.search.num_steps
@@ -130,14 +127,13 @@ def run(
     def reported_steps(descent: _Descent, callback: Callable[..., None]) -> _Descent:
         end = descent.search.num_steps + TURN
 
-        def report(descent: _Descent) -> _Descent:
-            few = jnp.minimum(CALLBACK_EVERY, end - descent.search.num_steps)
-            descent = steps(descent, few)
-            search = descent.search
-            jax.debug.callback(callback, search.num_steps, search.best.value, search.gap)
+        def few(descent: _Descent) -> _Descent:
+            most = jnp.minimum(CALLBACK_EVERY, end - descent.search.num_steps)
+            descent = steps(descent, most)
+            report(descent.search, callback)
             return descent
 
-        return while_loop(lambda d: running(d) & (d.search.num_steps < end), report, descent)
+        return while_loop(lambda d: d.search.running & (d.search.num_steps < end), few, descent)
 
     def turn(descent: _Descent) -> _Descent:
         goal = PROGRESS * descent.search.gap
@@ -146,7 +142,7 @@ def run(
 
     spectral = _begin(evaluate.geometry, start, first_size)
     descent = _Descent(search, spectral, helps=jnp.ones((), jnp.bool_))
-    return while_loop(lambda d: running(d) & d.helps, turn, descent).search
+    return while_loop(lambda d: d.search.running & d.helps, turn, descent).search
 
 
 def _descend(evaluate: Evaluate, descent: _Descent, limits: Limits) -> _Descent:
