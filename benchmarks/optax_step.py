@@ -68,7 +68,6 @@ def training(
     optimizer: optax.GradientTransformation, projection: Projection, size: int, opaque: bool = False
 ) -> Training:
     """Compile an update that overwrites its params and state, and hold both between calls."""
-    optimizer = optax.with_extra_args_support(optimizer)
 
     def update(params: Any, state: Any, gradient: Any, *more: Any) -> tuple[Any, Any]:
         extra = {"grad_fn": lambda _: more[0]} if more else {}
@@ -107,21 +106,22 @@ def calls_in(step: Callable[[], object]) -> int:
 
 def measure(name: str, size: int) -> Iterator[dict[str, Any]]:
     geometry, optax_projection = SETS[name]
-    peers = {
-        "adam + optax projection": optax_projection,
-        "adam + our projection": geometry.project,
+    modes = {
+        mode: training(ux.unixgrad(geometry, opaque=opaque), lambda params: params, size, opaque)
+        for mode, opaque in (("half-step", False), ("opaque", True))
     }
-    for opaque, (peer, projection) in itertools.product((False, True), peers.items()):
-        optimizer = ux.unixgrad(geometry, opaque=opaque)
-        own = training(optimizer, lambda params: params, size, opaque)
-        other = training(optax.adam(1e-3), projection, size)
+    peers = {
+        "adam + optax projection": training(optax.adam(1e-3), optax_projection, size),
+        "adam + our projection": training(optax.adam(1e-3), geometry.project, size),
+    }
+    for (mode, own), (peer, other) in itertools.product(modes.items(), peers.items()):
         own_time, other_time, ratio = side_by_side(
             own.step, other.step, repeats=REPEATS, calls=calls_in(other.step)
         )
         yield {
             "set": name,
             "parameters": size,
-            "mode": "opaque" if opaque else "half-step",
+            "mode": mode,
             "ours µs": own_time * 1e6 / own.gradients,
             "peer": peer,
             "peer µs": other_time * 1e6,
