@@ -41,7 +41,8 @@ def _(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
     def newton(kernel: Array, rows: Array, columns: Array) -> Array:
         moving = _normalize_rows(result + kernel, rows)
-        moving = moving + _newton_step(moving, _shortage(moving, columns), rows, columns)
+        _, shortage = _lacking(moving, columns)
+        moving = moving + _newton_step(moving, shortage, rows, columns)
         return _normalize_rows(moving, rows)
 
     kernel, rows, columns = primals
@@ -132,18 +133,17 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
 
 
 def _lacking(log_plan: Array, columns: Array) -> tuple[Array, Array]:
-    """Return what the column sums lack, as log(cⱼ/Σᵢ Pᵢⱼ) and as cⱼ − Σᵢ Pᵢⱼ."""
-    top = jnp.max(log_plan, axis=0)
+    """Return what the column sums lack, as log(cⱼ/Σᵢ Pᵢⱼ) and as cⱼ − Σᵢ Pᵢⱼ.
+
+    One pass for both; exp of the logarithm of a sum would lose digits that the error is judged by.
+    """
+    top = lax.stop_gradient(jnp.max(log_plan, axis=0))
     relative = jnp.sum(jnp.exp(log_plan - top[None, :]), axis=0)
     return jnp.log(columns) - (top + jnp.log(relative)), columns - jnp.exp(top) * relative
 
 
 def _normalize_rows(log_plan: Array, rows: Array) -> Array:
     return log_plan + (jnp.log(rows) - jax.nn.logsumexp(log_plan, axis=1))[:, None]
-
-
-def _shortage(log_plan: Array, columns: Array) -> Array:
-    return columns - jnp.sum(jnp.exp(log_plan), axis=0)
 
 
 def _newton_step(log_plan: Array, shortage: Array, rows: Array, columns: Array) -> Array:
@@ -164,9 +164,3 @@ def _newton_step(log_plan: Array, shortage: Array, rows: Array, columns: Array) 
     factor = jax.scipy.linalg.cho_factor(laplacian / outer + outer + ridge)
     step = jax.scipy.linalg.cho_solve(factor, shortage / unit) / unit
     return jnp.where(jnp.all(jnp.isfinite(step)), step, 0)[None, :]
-
-
-def lower(cost: Array) -> Array:
-    """Return gᵢⱼ − uᵢ − vⱼ ≥ 0 with a zero in each row and column: the same functional."""
-    cost = cost - lax.stop_gradient(jnp.min(cost, axis=1, keepdims=True))
-    return cost - lax.stop_gradient(jnp.min(cost, axis=0, keepdims=True))

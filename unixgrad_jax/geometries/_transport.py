@@ -12,7 +12,7 @@ from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import ConvexSet, register, root, shape_from, squared_l1_norm
 from unixgrad_jax.geometries._matrix import check_matrix
-from unixgrad_jax.geometries._scaling import lower, scale_to_marginals
+from unixgrad_jax.geometries._scaling import scale_to_marginals
 from unixgrad_jax.geometries._shortest_paths import optimal_plan
 from unixgrad_jax.geometries._softmax import log_weights
 
@@ -39,7 +39,7 @@ class TransportSet(ConvexSet):
         def stepped(y: Array, g: Array) -> Array:
             total, rows, columns = self._shares(y)
             return scale_to_marginals(
-                y - size / total * lower(jnp.asarray(g, y.dtype)), rows, columns
+                y - size / total * _lower(jnp.asarray(g, y.dtype)), rows, columns
             )
 
         return _trees.cast_like(jax.tree.map(stepped, wide, gradient), mirror)
@@ -96,7 +96,7 @@ class TransportSet(ConvexSet):
     def minimize_linear(self, gradient: Gradient) -> Params:
         def plan(g: Array) -> Array:
             cost, (rows, columns) = lax.stop_gradient((g, self.marginals(g.shape, g.dtype)))
-            return _round(optimal_plan(lower(cost), rows, columns), rows, columns)
+            return _round(optimal_plan(_lower(cost), rows, columns), rows, columns)
 
         return _trees.cast_like(jax.tree.map(plan, self._matrix(gradient)), gradient)
 
@@ -249,6 +249,12 @@ def _largest(values: Array) -> Array:
     return _trees.keep_nan(jnp.max(values), values)
 
 
+def _lower(cost: Array) -> Array:
+    """Return gᵢⱼ − uᵢ − vⱼ ≥ 0 with a zero in each row and column: the same functional."""
+    cost = cost - lax.stop_gradient(jnp.min(cost, axis=1, keepdims=True))
+    return cost - lax.stop_gradient(jnp.min(cost, axis=0, keepdims=True))
+
+
 def _level(matrix: Array) -> Array:
     """Return gᵢⱼ − uᵢ − vⱼ with a small largest entry: centered, then levelled by midranges."""
 
@@ -266,7 +272,7 @@ def _level(matrix: Array) -> Array:
 def _round(plan: Array, rows: Array, columns: Array) -> Array:
     """Return a plan with these marginals near one that misses them by rounding errors or more."""
     plan = plan * (rows / jnp.maximum(jnp.sum(plan, axis=1), rows))[:, None]
-    column_sums = jnp.sum(plan, axis=0)
+    column_sums = jnp.sum(plan, axis=0)  # short ones stay as they are
     plan = plan * (columns / jnp.maximum(column_sums, columns))[None, :]
     short_rows = jnp.maximum(rows - jnp.sum(plan, axis=1), 0)
     short_columns = jnp.maximum(columns - column_sums, 0)
