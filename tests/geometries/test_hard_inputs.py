@@ -224,7 +224,7 @@ def test_l2_ball_handles_every_scale_of_float32(scale: float) -> None:
     np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), [-0.6, -0.8], rtol=1e-6)
 
 
-@pytest.mark.parametrize("radius", [1e-30, 1e-10, 1.0, 1e10, 1e30])
+@pytest.mark.parametrize("radius", [1e-36, 1e-30, 1e-10, 1.0, 1e10, 1e30, 1e32])
 @pytest.mark.parametrize("excess", [0.5, 2.0, 1e6])
 def test_l2_ball_steps_are_right_relative_to_the_radius(radius: float, excess: float) -> None:
     gradient = jnp.array([0.6, -0.8], jnp.float32) * np.float32(radius)

@@ -84,8 +84,7 @@ class Simplex(SimplexSet, Euclidean):
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, above_least(gradient), step_size)
         target = _trees.scalar("total", self.total, _trees.wide_dtype(moved))
-        support = jax.tree.map(lambda y: y > 0, mirror)
-        start = jnp.maximum(threshold_if_active(moved, support, target), -target)
+        start = jnp.maximum(threshold_if_active(moved, mirror, target), -target)
         return _trees.cast_like(shrink_to_sum(moved, target, start), mirror)
 
     def project(self, point: Params) -> Params:

@@ -30,12 +30,9 @@ def shrink_to_sum(values: Params, target: Array, start: Array) -> Params:
     """
     dtype = _trees.wide_dtype(values)
     threshold = _newton_from_below(*lax.stop_gradient((values, target, start)))
-    inactive = jax.tree.map(lambda v: v <= threshold, values)  # False for NaN: it stays visible
-    above = jax.tree.map(lambda v, off: jnp.where(off, 0, v - threshold), values, inactive)
-    correction = (_trees.total(above, dtype) - target) / _active_count(inactive, dtype)
-    return jax.tree.map(
-        lambda v, off: jnp.where(off, 0, _trees.at_least(v - correction, 0)), above, inactive
-    )
+    above = jax.tree.map(lambda v: _trees.at_least(v - threshold, 0), values)
+    correction = (_trees.total(above, dtype) - target) / _count_positive(above, dtype)
+    return jax.tree.map(lambda v: jnp.where(v <= 0, 0, _trees.at_least(v - correction, 0)), above)
 
 
 def below_largest(values: Params) -> Params:
@@ -44,16 +41,16 @@ def below_largest(values: Params) -> Params:
     return jax.tree.map(lambda v: jnp.where(jnp.isinf(top) & (v == top), 0, v - top), values)
 
 
-def threshold_if_active(values: Params, active: Params, target: Array) -> Array:
-    """Return the τ that would be right if just the masked entries were active.
+def threshold_if_active(values: Params, last: Params, target: Array) -> Array:
+    """Return the τ that would be right if just those entries were active that are not 0 in `last`.
 
-    A lower bound of the true threshold whatever the mask, since Σ_S (vᵢ − τ) ≤ Σ max(vᵢ − τ, 0);
-    and the threshold itself for the right one, so that Newton's method has nothing left to do.
-    For an empty mask, −s.
+    A lower bound of the true threshold for any set S, since Σ_S (vᵢ − τ) ≤ Σ max(vᵢ − τ, 0); and
+    the threshold itself for the right one, so that Newton's method has nothing left to do. For
+    none, −s.
     """
-    kept = jax.tree.map(lambda v, on: jnp.where(on, v, 0), values, active)
-    inactive = jax.tree.map(jnp.logical_not, active)
-    return (_trees.total(kept, target.dtype) - target) / _active_count(inactive, target.dtype)
+    kept = jax.tree.map(lambda v, x: jnp.where(x == 0, 0, v), values, last)
+    count = _count_positive(jax.tree.map(jnp.abs, last), target.dtype)
+    return (_trees.total(kept, target.dtype) - target) / count
 
 
 def _newton_from_below(values: Params, target: Array, start: Array) -> Array:
@@ -66,19 +63,21 @@ def _newton_from_below(values: Params, target: Array, start: Array) -> Array:
 
     def refine(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         threshold, _ = carry
-        inactive = jax.tree.map(lambda v: v <= threshold, values)
         above = jax.tree.map(lambda v: jnp.maximum(v - threshold, 0), values)
         excess = _trees.total(above, dtype) - target
-        refined = threshold + excess / _active_count(inactive, dtype)
+        refined = threshold + excess / _count_positive(above, dtype)
         advances = (excess > tolerance) & (refined > threshold)
         return jnp.where(advances, refined, threshold), advances
 
     return lax.while_loop(unfinished, refine, (start, jnp.array(True)))[0]
 
 
-def _active_count(inactive: Params, dtype: jnp.dtype) -> Array:
-    """Return the number of active entries, at least 1."""
-    return jnp.maximum(_trees.count(jax.tree.map(jnp.logical_not, inactive), dtype), 1)
+def _count_positive(sizes: Params, dtype: jnp.dtype) -> Array:
+    """Return how many of the entries, all ≥ 0, are not 0; to rounding, and at least 1.
+
+    As a sum of floats it takes XLA on CPU one pass, where a count of integers takes three.
+    """
+    return jnp.maximum(_trees.total(jax.tree.map(jnp.sign, sizes), dtype), 1)
 
 
 def clip_to_sum(values: Params, target: Array, cap: Array, threshold: Array) -> Params:
