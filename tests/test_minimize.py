@@ -14,8 +14,7 @@ import unixgrad_jax as ux
 from benchmarks import _suite
 from tests import problems
 from tests.sampling import by_default
-from unixgrad_jax._averaged import CHECK_EVERY
-from unixgrad_jax._search_state import MAX_REJECTIONS
+from unixgrad_jax._search_state import CHECK_EVERY, MAX_REJECTIONS
 
 A, _, B = problems.regression_data(40, 8)
 
@@ -673,6 +672,46 @@ def test_derivatives_map_over_a_path_of_radii() -> None:
 
     slopes = jax.jit(jax.vmap(jax.grad(norm)))(jnp.array([0.3, 0.6, 50.0]))
     np.testing.assert_allclose(slopes, [1, 1, 0], atol=1e-4)
+
+
+@pytest.mark.usefixtures("x64")
+def test_second_derivatives_are_right_in_every_mode() -> None:
+    """On eˣ − tx the solution is log t inside the ball, and the value t − t·log t."""
+
+    def solve(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        solution = ux.minimize(
+            lambda x, t: jnp.sum(jnp.exp(x) - t * x),
+            ux.L2Ball(5.0),
+            jnp.zeros(1),
+            args=(t,),
+            rtol=1e-13,
+        )
+        return solution.params[0], solution.value
+
+    forward, reverse = jax.jacfwd, jax.jacrev
+    modes = [(forward, forward), (forward, reverse), (reverse, reverse)]
+    seconds = jax.jit(lambda t: [outer(inner(solve))(t) for outer, inner in modes])(2.0)
+    np.testing.assert_allclose(seconds, np.tile([-1 / 4, -1 / 2], (3, 1)), rtol=1e-6)
+
+
+def test_a_bound_above_an_attained_value_is_no_proof() -> None:
+    solution = ux.minimize(lambda x: -jnp.sum(x**2), ux.L2Ball(2.0), jnp.array([0.3, 0.1]))
+    assert solution.gap < -1
+    assert solution.status == ux.Status.PRECISION_LIMIT
+    assert "convex" in ux.Status(int(solution.status)).message
+
+
+@pytest.mark.parametrize("kinks", [False, True])
+def test_a_callback_changes_nothing(kinks: bool) -> None:
+    def objective(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.abs(x - 0.3)) if kinks else problems.least_squares(x, A, B)
+
+    def run(callback: Callable[..., None] | None) -> ux.Solution:
+        return ux.minimize(
+            objective, ux.L2Ball(), jnp.zeros(8), rtol=0.0, max_steps=300, callback=callback
+        )
+
+    jax.tree.map(np.testing.assert_array_equal, run(None), run(lambda step, value, gap: None))
 
 
 def test_wrong_arguments_are_named() -> None:

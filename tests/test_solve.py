@@ -41,6 +41,37 @@ def test_the_answer_is_the_state_average_in_the_structure_of_the_start() -> None
     assert run.trace is None
 
 
+def test_a_partition_answers_with_every_block() -> None:
+    """An average where a block has one, the params that it reached where not."""
+    optimizer = optax.partition(
+        {
+            "ball": ux.unixgrad(ux.L2Ball()),
+            "simplex": ux.mirror_prox(ux.Simplex(), 0.3),
+            "free": optax.sgd(0.1),
+        },
+        {"a": "ball", "b": "simplex", "c": "free"},
+    )
+    start = {"a": jnp.zeros(2), "b": jnp.array([0.5, 0.5]), "c": jnp.ones(2)}
+
+    def objective(params: dict) -> jax.Array:
+        return sum(jnp.sum((leaf - jnp.array([0.3, 0.4])) ** 2) for leaf in params.values())
+
+    def view(info: ux.StepInfo) -> tuple:
+        return info.average, info.last
+
+    run = ux.solve(objective, ux.Unconstrained(), start, 10, optimizer=optimizer, trace=view)
+    average, last = jax.tree.map(lambda leaf: leaf[-1], run.trace)
+    expected = last
+    for block in run.state.inner_states.values():
+        if block is not run.state.inner_states["free"]:
+            expected = ux.eval_params(block, expected)
+    jax.tree.map(np.testing.assert_array_equal, run.params, expected)
+    jax.tree.map(np.testing.assert_array_equal, average, expected)
+    np.testing.assert_allclose(run.params["c"], last["c"])
+    assert all(jnp.any(run.params[name] != last[name]) for name in "ab")
+    assert jnp.any(run.params["c"] != start["c"])
+
+
 def test_integer_starts_are_promoted_and_infeasible_ones_projected() -> None:
     seen = []
 

@@ -12,6 +12,7 @@ from unixgrad_jax._certificates import Cut, lower_bound, mix
 from unixgrad_jax._evaluation import ROUNDING, Evaluate, Point
 from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
+    CHECK_EVERY,
     Limits,
     Search,
     finish,
@@ -27,8 +28,6 @@ from unixgrad_jax.methods import _unixgrad as method
 
 FIRST_PATIENCE = 4
 """Iterations before a run can stall; doubled by each stall, which keeps the rate."""
-CHECK_EVERY = 5
-"""Iterations between two checks. 3, 5, 6, 8 and 12 were compared on the table of problems."""
 STALL_FACTOR = 2.0
 """What a stall multiplies Σ by; 1, 1.4, 2 and 4 were compared."""
 REJECTION_FACTOR = 16.0

@@ -37,7 +37,7 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
         >>> ux.eval_params(optimizer.init(params), params)
         Array([0.25, 0.75], dtype=float32)
     """
-    states = method_states(opt_state)
+    states = _method_states(opt_state)
     if len(states) != 1:
         found = "none"
         if states:
@@ -48,16 +48,23 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
             "eval_params needs an optimizer state with exactly one method of this library inside, "
             f"but a {type(opt_state).__name__} holds {found}."
         )
-    return output_point(states[0], params)
+    return answer(opt_state, params)
 
 
-def method_states(opt_state: Any) -> list[MethodState]:
+def answer(opt_state: Any, params: Params) -> Params:
+    """Return the params with the answer of every method inside `opt_state` in its place."""
+    for state in _method_states(opt_state):
+        params = _output_point(state, params)
+    return params
+
+
+def _method_states(opt_state: Any) -> list[MethodState]:
     """Return every method state inside `opt_state`, in tree order."""
     nodes = jax.tree.leaves(opt_state, is_leaf=lambda node: isinstance(node, MethodState))
     return [node for node in nodes if isinstance(node, MethodState)]
 
 
-def output_point(state: MethodState, params: Params) -> Params:
+def _output_point(state: MethodState, params: Params) -> Params:
     """Return the state's answer as params: their structure, dtypes, and what was masked."""
     hidden = {
         _names(path)

@@ -38,6 +38,8 @@ def follow_solution(
 @follow_solution.defjvp
 def _follow_solution_jvp(problem: Any, primals: tuple, tangents: tuple) -> tuple:
     data, solution, diameter = primals
+    # The point of this rule depends on the data as well, for derivatives of derivatives.
+    solution = follow_solution(problem, data, solution, diameter)
 
     def residual(data: Any, point: Params) -> Params:
         evaluate = problem(data)
@@ -46,7 +48,7 @@ def _follow_solution_jvp(problem: Any, primals: tuple, tangents: tuple) -> tuple
         return optax.tree.sub(point, geometry.to_point(moved))
 
     at = _trees.unify(solution.params)
-    step_size = _step_size(problem(data), at, diameter)
+    step_size = lax.stop_gradient(_step_size(problem(data), at, diameter))
     _, in_point = jax.linearize(lambda point: residual(data, point), at)
     units = float(jnp.finfo(_trees.wide_dtype(at)).eps)
 

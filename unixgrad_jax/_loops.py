@@ -10,7 +10,7 @@ import optax
 from jax import lax
 
 from unixgrad_jax import _trees
-from unixgrad_jax._eval_params import method_states, output_point
+from unixgrad_jax._eval_params import answer
 from unixgrad_jax._types import Array, Gradient, Key, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods import _unixgrad as method
@@ -132,10 +132,9 @@ def optimizer_loop(
             grad_fn=jax.grad(oracle.on_batch(second)),
         )
         params = optax.apply_updates(carry.params, updates)
-        states = method_states(state)
         info = functools.partial(
             StepInfo,
-            average=output_point(states[0], params) if len(states) == 1 else params,
+            average=answer(state, params),
             last=params,
             gradient=gradient,
             learning_rate=jnp.full((), jnp.nan, _trees.wide_dtype(params)),

@@ -60,8 +60,9 @@ def minimize(
 ) -> Solution:
     """Minimize a convex objective over a set until the error is proven to be small.
 
-    Stops at gap = value − lower_bound ≤ atol + rtol·max(|value|, |lower_bound|). Needs exact
-    gradients and a set with a linear minimization oracle, and nothing to tune.
+    Stops at gap = value − lower_bound ≤ atol + rtol·max(|value|, |lower_bound|), or where the gap
+    is negative by more than that: a bound above an attained value disproves convexity. Needs
+    exact gradients and a set with a linear minimization oracle, and nothing to tune.
 
     Steps of two kinds take one gradient each. Spectral steps go first: projected (mirror) gradients
     of length ‖s‖²/⟨s, y⟩, s and y the last changes of x and of the gradient (Barzilai and Borwein,

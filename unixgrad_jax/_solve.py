@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import optax
 
-from unixgrad_jax import _arguments, _loops
-from unixgrad_jax._eval_params import method_states, output_point
+from unixgrad_jax import _arguments, _loops, _trees
+from unixgrad_jax._eval_params import answer
 from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._types import Key, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
@@ -140,6 +140,5 @@ def _run(
     else:
         carry, advance = _loops.optimizer_loop(oracle, optimizer, start, key)
     carry, traced = _loops.scan(advance, carry, num_steps, trace, trace_every)
-    states = method_states(carry.state)
-    answer = output_point(states[0], start) if len(states) == 1 else carry.params
-    return Run(answer, carry.state, traced)
+    final = _trees.cast_like(carry.params, start)
+    return Run(answer(carry.state, final), carry.state, traced)

@@ -10,6 +10,7 @@ from unixgrad_jax import _trees
 from unixgrad_jax._evaluation import Evaluate, Point
 from unixgrad_jax._packed import while_loop
 from unixgrad_jax._search_state import (
+    CHECK_EVERY,
     MAX_REJECTIONS,
     Limits,
     Search,
@@ -26,8 +27,6 @@ TURN = 50
 PROGRESS = 0.5
 """The gap, relative to the one before a turn, that is progress; 0.1, 0.3 and 0.7 made less of it
 or as much."""
-CALLBACK_EVERY = 5
-"""Steps between two callbacks, where there is one; averaged ones have as many."""
 SUFFICIENT = 1e-4
 """The share of ‖x⁺ − x‖²/λ by which a step must improve on the reference."""
 MEMORY = 10
@@ -111,34 +110,39 @@ def run(
         What is known then.
     """
 
-    def steps(descent: _Descent, most: int | Array) -> _Descent:
-        end = jnp.minimum(descent.search.num_steps + most, limits.max_steps)
+    def unfinished(descent: _Descent, end: Array) -> Array:
+        search = descent.search
+        hopeful = search.rejections <= MAX_REJECTIONS
+        return search.running & (search.num_steps < end) & hopeful
 
-        def unfinished(descent: _Descent) -> Array:
-            search = descent.search
-            hopeful = search.rejections <= MAX_REJECTIONS
-            return search.running & (search.num_steps < end) & hopeful
-
-        moved = while_loop(unfinished, lambda d: _descend(evaluate, d, limits), descent)
+    def steps_until(end: Array, descent: _Descent) -> _Descent:
+        moved = while_loop(
+            lambda d: unfinished(d, end), lambda d: _descend(evaluate, d, limits), descent
+        )
         taken = moved.search.num_steps - descent.search.num_steps
         search = moved.search._replace(num_gradients=moved.search.num_gradients + taken)
-        return moved._replace(search=give_up_if_hopeless(search, evaluate.rounding, limits))
+        return moved._replace(search=search)
 
-    def reported_steps(descent: _Descent, callback: Callable[..., None]) -> _Descent:
-        end = descent.search.num_steps + TURN
-
+    def reported_steps_until(
+        end: Array, descent: _Descent, callback: Callable[..., None]
+    ) -> _Descent:
         def few(descent: _Descent) -> _Descent:
-            most = jnp.minimum(CALLBACK_EVERY, end - descent.search.num_steps)
-            descent = steps(descent, most)
+            soon = jnp.minimum(descent.search.num_steps + CHECK_EVERY, end)
+            descent = steps_until(soon, descent)
             report(descent.search, callback)
             return descent
 
-        return while_loop(lambda d: d.search.running & (d.search.num_steps < end), few, descent)
+        return while_loop(lambda d: unfinished(d, end), few, descent)
 
     def turn(descent: _Descent) -> _Descent:
         goal = PROGRESS * descent.search.gap
-        descent = steps(descent, TURN) if callback is None else reported_steps(descent, callback)
-        return descent._replace(helps=descent.search.gap < goal)
+        end = jnp.minimum(descent.search.num_steps + TURN, limits.max_steps)
+        if callback is None:
+            descent = steps_until(end, descent)
+        else:
+            descent = reported_steps_until(end, descent, callback)
+        search = give_up_if_hopeless(descent.search, evaluate.rounding, limits)
+        return descent._replace(search=search, helps=search.gap < goal)
 
     spectral = _begin(evaluate.geometry, start, first_size)
     descent = _Descent(search, spectral, helps=jnp.ones((), jnp.bool_))
