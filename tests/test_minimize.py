@@ -714,6 +714,20 @@ def test_a_callback_changes_nothing(kinks: bool) -> None:
     jax.tree.map(np.testing.assert_array_equal, run(None), run(lambda step, value, gap: None))
 
 
+def test_what_the_objective_returns_is_checked() -> None:
+    minimize = functools.partial(ux.minimize, geometry=ux.L2Ball(), params=jnp.zeros(2))
+    with pytest.raises(TypeError, match=r"must return a floating scalar.*give has_aux=True"):
+        minimize(lambda x: (jnp.sum(x), x))
+    with pytest.raises(TypeError, match=r"must return a floating scalar, not .*int32"):
+        minimize(lambda x: jnp.sum(x).astype(jnp.int32))
+    with pytest.raises(TypeError, match="with has_aux=True the objective must return a pair"):
+        minimize(jnp.sum, has_aux=True)
+    with pytest.raises(ValueError, match="max_steps must be at most 2147483647"):
+        minimize(jnp.sum, max_steps=2**31)
+    with pytest.raises(TypeError, match="max_steps must be an integer, not '10'"):
+        minimize(jnp.sum, max_steps="10")
+
+
 def test_wrong_arguments_are_named() -> None:
     minimize = functools.partial(ux.minimize, square_distance, ux.L2Ball(), args=(0.0,))
     with pytest.raises(ValueError, match="rtol must be non-negative and finite, not -1"):

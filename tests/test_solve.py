@@ -144,7 +144,7 @@ def test_minibatches_are_uniform_and_keep_rows_together() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 3, 7, 20])
-def test_trace_every_keeps_every_so_manieth_record(every: int) -> None:
+def test_trace_every_keeps_every_so_many_records(every: int) -> None:
     def trace(info: ux.StepInfo) -> dict:
         return {"step": info.step, "x": info.average}
 
@@ -369,7 +369,7 @@ def test_mistakes_are_named(options: dict, error: type[Exception], message: str)
         ((), 2, "share a leading axis"),
         (jnp.ones(()), 2, "share a leading axis"),
         (jnp.ones((0, 2)), 2, "at least one row"),
-        (jnp.ones(3), 0, "batch_size must be at least 1, not 0"),
+        (jnp.ones(3), 0, "batch_size must be an integer of at least 1, not 0"),
     ],
 )
 def test_bad_minibatches_are_refused(data: Any, size: int, message: str) -> None:

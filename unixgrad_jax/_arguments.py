@@ -21,17 +21,6 @@ def check_args(args: tuple) -> None:
         raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
 
 
-def check_counts(**counts: int) -> None:
-    """Check that numbers of steps are integers of at least 1.
-
-    Raises:
-        ValueError: naming the one that is not.
-    """
-    for name, value in counts.items():
-        if value < 1 or int(value) != value:
-            raise ValueError(f"{name} must be an integer of at least 1, not {value}.")
-
-
 def start(geometry: Geometry, params: Params | None) -> Params:
     """Return the params to start from, floating and strongly typed."""
     leaves = jax.tree.leaves(params)

@@ -92,9 +92,21 @@ class Point(NamedTuple):
 
 
 def rounding(objective: Callable[..., Any], like: Params, args: tuple, has_aux: bool) -> float:
-    """Return the relative error that a value may have, in the dtypes of the value and params."""
-    value = jax.eval_shape(objective, like, *args)
-    leaves = jax.tree.leaves((value[0] if has_aux else value, like))
+    """Return the relative error that a value may have, in the dtypes of the value and params.
+
+    Raises:
+        TypeError: if what the objective returns is not a floating scalar, or not a pair of one
+            and something else with `has_aux`.
+    """
+    result = jax.eval_shape(objective, like, *args)
+    if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeError(f"with has_aux=True the objective must return a pair, not {result}.")
+    value: Any = result[0] if has_aux else result
+    is_scalar = isinstance(value, jax.ShapeDtypeStruct) and value.shape == ()
+    if not (is_scalar and jnp.issubdtype(value.dtype, jnp.floating)):
+        hint = "" if has_aux else "; for a pair of a scalar and anything else, give has_aux=True"
+        raise TypeError(f"the objective must return a floating scalar, not {value}{hint}.")
+    leaves = jax.tree.leaves((value, like))
     return ROUNDING * max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from unixgrad_jax import _trees
+from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Key, PyTree
 
 
@@ -39,7 +39,8 @@ def minibatches(data: PyTree, batch_size: int) -> Minibatches:
         A callable from a PRNG key to a pytree like `data` with leading axis `batch_size`.
 
     Raises:
-        ValueError: if there are no rows, leading axes differ, or `batch_size` < 1.
+        ValueError: if there are no rows, leading axes differ, or `batch_size` is no integer
+            of at least 1.
 
     Example:
         >>> import jax, jax.numpy as jnp, unixgrad_jax as ux
@@ -54,6 +55,5 @@ def minibatches(data: PyTree, batch_size: int) -> Minibatches:
             "data must be a pytree of arrays that share a leading axis of at least one row, "
             f"but its leaves have shapes {[_trees.shape(leaf) for leaf in jax.tree.leaves(data)]}."
         )
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, not {batch_size}.")
+    _validation.check_counts(batch_size=batch_size)
     return Minibatches(data, int(batch_size))

@@ -114,7 +114,8 @@ def minimize(
         max_steps: the most iterations, ≥ 1. One takes one gradient; of averaged ones every fifth
             takes a second.
         has_aux: whether the objective returns more than its value.
-        diameter: D ≥ 0; by default `geometry.diameter(params)`.
+        diameter: D = √(sup D_R) ≥ 0, a scalar, which for R = ½‖·‖₂² is the largest distance
+            over √2; by default `geometry.diameter(params)`.
         callback: `callback(step, value, gap)` is called with arrays on the host every 5 steps,
             under vmap once a lane; see `progress_bar`.
 
@@ -139,7 +140,7 @@ def minimize(
         True
     """
     check_hyperparameters(geometry, diameter, offset=None)
-    _arguments.check_counts(max_steps=max_steps)
+    _validation.check_counts(max_steps=max_steps)
     _arguments.check_args(args)
     _validation.check_number("rtol", rtol)
     _validation.check_number("atol", atol)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import optax
 
-from unixgrad_jax import _arguments, _loops, _trees
+from unixgrad_jax import _arguments, _loops, _trees, _validation
 from unixgrad_jax._eval_params import answer
 from unixgrad_jax._loops import StepInfo
 from unixgrad_jax._types import Key, Objective, Params, Scalar
@@ -63,7 +63,8 @@ def solve(
         sampler: `sampler(key)` returns a batch; see `minibatches`. Each gradient sees its own
             fresh batch, two an iteration, as the theory of the noisy case requires.
         key: a PRNG key, for the sampler.
-        diameter: D ≥ 0; by default `geometry.diameter(params)`.
+        diameter: D = √(sup D_R) ≥ 0, a scalar, which for R = ½‖·‖₂² is the largest distance
+            over √2; by default `geometry.diameter(params)`.
         offset: the constant in the learning rate; None makes the run independent of the scale of
             the objective. See `unixgrad`.
         optimizer: run this optax transform instead; `diameter` and `offset` are then not used.
@@ -91,7 +92,7 @@ def solve(
         Array([0.6, 0.8], dtype=float32)
     """
     check_hyperparameters(geometry, diameter, offset)
-    _arguments.check_counts(num_steps=num_steps, trace_every=trace_every)
+    _validation.check_counts(num_steps=num_steps, trace_every=trace_every)
     _arguments.check_args(args)
     if (sampler is None) != (key is None):
         missing, given = ("key", "sampler") if key is None else ("sampler", "key")

@@ -8,6 +8,9 @@ import numpy as np
 
 from unixgrad_jax._types import Scalar
 
+MOST = np.iinfo(np.int32).max
+"""The largest number of steps, which are counted in int32."""
+
 
 def concrete(value: object) -> np.ndarray | None:
     """Return a number or an array as float64 NumPy values, None for tracers and placeholders."""
@@ -25,7 +28,7 @@ def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bo
         TypeError: if the value is not numeric.
         ValueError: if the value is negative, NaN, zero where `positive`, infinite where `finite`.
     """
-    if isinstance(value, str | bytes | complex):
+    if value is None or isinstance(value, str | bytes) or np.iscomplexobj(value):
         raise TypeError(f"{name} must be a real number, not {value!r}.")
     values = concrete(value)
     if values is None:
@@ -36,16 +39,31 @@ def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bo
         raise ValueError(f"{name} must be {kind}{' and finite' * finite}, not {value}.")
 
 
+def check_counts(**counts: int) -> None:
+    """Check that numbers of steps or rows are integers of at least 1 that int32 holds.
+
+    Raises:
+        TypeError, ValueError: naming the one that is not.
+    """
+    for name, value in counts.items():
+        if not isinstance(value, numbers.Real):
+            raise TypeError(f"{name} must be an integer, not {value!r}.")
+        if value < 1 or int(value) != value:
+            raise ValueError(f"{name} must be an integer of at least 1, not {value}.")
+        if value > MOST:
+            raise ValueError(f"{name} must be at most {MOST}, not {value}.")
+
+
 def check_share(name: str, value: Scalar) -> None:
-    """Check that a number is in [0, 1].
+    """Check that a number is in [0, 1), the weight that a running mean gives to its past.
 
     Raises:
         TypeError, ValueError: if it is not.
     """
     check_number(name, value)
     values = concrete(value)
-    if values is not None and np.any(values > 1):
-        raise ValueError(f"{name} must be in [0, 1], not {value}.")
+    if values is not None and np.any(values >= 1):
+        raise ValueError(f"{name} must be in [0, 1), not {value}.")
 
 
 def check_bounded(name: str, *values: Scalar) -> None:

@@ -1,7 +1,7 @@
 """Constraint sets with their mirror maps."""
 
 from unixgrad_jax.geometries._balls import L1Ball, L2Ball
-from unixgrad_jax.geometries._base import Geometry
+from unixgrad_jax.geometries._base import Euclidean, FullSpace, Geometry, register
 from unixgrad_jax.geometries._box import Box, EntropicBox
 from unixgrad_jax.geometries._capped_simplex import CappedSimplex
 from unixgrad_jax.geometries._combinators import Batched, Product
@@ -37,7 +37,9 @@ __all__ = [
     "EntropicL1Ball",
     "EntropicSimplex",
     "EntropicSpectrahedron",
+    "Euclidean",
     "FromProjection",
+    "FullSpace",
     "Geometry",
     "GroupBall",
     "GroupNorm",
@@ -62,4 +64,5 @@ __all__ = [
     "has_penalty",
     "is_euclidean",
     "project_weighted",
+    "register",
 ]

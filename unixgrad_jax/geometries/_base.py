@@ -20,8 +20,11 @@ class Geometry(abc.ABC):
     vector x unless the geometry says otherwise. Points and mirror coordinates that come out have
     the dtype, leaf by leaf, of those that went in; scalars have the widest dtype, at least float32.
 
-    To add a geometry, subclass and decorate with `register`, implement every abstract method, and
-    add the geometry to the table in tests/geometries/catalogue.py.
+    To write your own, subclass, implement every abstract method and decorate with
+    `unixgrad_jax.geometries.register`. Most sets have R = ½‖·‖₂²: subclass
+    `unixgrad_jax.geometries.Euclidean`, which leaves the mirror map done, or `FullSpace` beside it
+    for a set that lies in no affine subspace. In this package add it to the table in
+    tests/geometries/catalogue.py, which holds every law of the protocol against it.
     """
 
     @abc.abstractmethod

@@ -20,7 +20,8 @@ class Unconstrained(FullSpace):
     hence no certificate.
 
     Args:
-        diameter: D ≥ 0, a scalar; may be left out where the method is given one.
+        diameter: D = sup ‖x − y‖₂/√2 ≥ 0 over the points that matter, a scalar; may be left out
+            where the method is given one.
 
     Example:
         >>> import jax.numpy as jnp, unixgrad_jax as ux
@@ -43,7 +44,8 @@ class Unconstrained(FullSpace):
 
     def violation(self, point: Params) -> Array:
         """Return 0, or NaN where the point is not finite."""
-        return 0 * _trees.total(_trees.unify(point), _trees.wide_dtype(point))
+        nothing = jax.tree.map(lambda x: 0 * x, _trees.unify(point))
+        return _trees.total(nothing, _trees.wide_dtype(point))
 
     def diameter(self, like: Params) -> Array:
         return _given_diameter("Unconstrained", self.own_diameter, like)

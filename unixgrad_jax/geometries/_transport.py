@@ -138,7 +138,7 @@ class TransportPolytope(TransportSet):
 
     Here s = Σr = Σc. Params are one matrix, an array or a tree with this one leaf. Norm ‖·‖₁. The
     dual norm on the tangent space, min max|gᵢⱼ − uᵢ − vⱼ|, is a linear program; in its place stands
-    an upper bound from a few sweeps of levelling (Diliberto & Straus, "On the approximation of a
+    an upper bound from a few sweeps of leveling (Diliberto & Straus, "On the approximation of a
     function of several variables by the sum of functions of fewer variables", 1951), at most
     1.02 times the norm on random matrices. It ignores uᵢ + vⱼ as the norm does.
 
@@ -256,7 +256,7 @@ def _lower(cost: Array) -> Array:
 
 
 def _level(matrix: Array) -> Array:
-    """Return gᵢⱼ − uᵢ − vⱼ with a small largest entry: centered, then levelled by midranges."""
+    """Return gᵢⱼ − uᵢ − vⱼ with a small largest entry: centered, then leveled by midranges."""
 
     def sweep(_: int, matrix: Array) -> Array:
         for axis in (0, 1):

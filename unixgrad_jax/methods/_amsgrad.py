@@ -67,8 +67,8 @@ def amsgrad(
             of them. In the projection, weights √v̂ below 10⁻⁶ of the largest count as that.
         learning_rate: η ≥ 0, a scalar, or a schedule of the number of gradients seen; in units of
             params.
-        b1: β₁ in [0, 1], a scalar.
-        b2: β₂ in [0, 1], a scalar.
+        b1: β₁ in [0, 1), a scalar.
+        b2: β₂ in [0, 1), a scalar.
 
     Raises:
         TypeError: if `geometry` is not one of those, or params are complex.

@@ -66,7 +66,8 @@ def universal_mirror_prox(
 
     Args:
         geometry: the constraint set and its mirror map; norms are those of the mirror map.
-        diameter: D ≥ 0, a scalar; by default `geometry.diameter(params)`.
+        diameter: D = √(sup D_R) ≥ 0, a scalar, which for R = ½‖·‖₂² is the largest distance
+            over √2; by default `geometry.diameter(params)`.
         g0: G0 > 0, a guess at the size of gradients, in their units.
 
     Raises:

@@ -89,7 +89,8 @@ def unixgrad(
 
     Args:
         geometry: the constraint set and its mirror map.
-        diameter: D ≥ 0, a scalar; by default `geometry.diameter(params)`.
+        diameter: D = √(sup D_R) ≥ 0, a scalar, which for R = ½‖·‖₂² is the largest distance
+            over √2; by default `geometry.diameter(params)`.
         offset: the positive constant in η_t, in units of a squared gradient. The paper's is 1,
             which ties the method to the scale of f. None takes ‖M_1‖*²: the iterates on c·f are
             then those on f.
