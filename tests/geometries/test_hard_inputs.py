@@ -1,5 +1,7 @@
 """Inputs that break other libraries' projections, each with its right answer."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -231,6 +233,28 @@ def test_l2_ball_steps_are_right_relative_to_the_radius(radius: float, excess: f
     reached = ux.L2Ball(radius).step(jnp.zeros(2, jnp.float32), gradient, excess)
     expected = -np.array([0.6, -0.8]) * radius * min(excess, 1.0)
     np.testing.assert_allclose(reached, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [ux.NuclearBall, ux.SpectralBall, ux.GroupBall, ux.Spectrahedron, ux.EntropicSpectrahedron],
+)
+def test_sizes_have_derivatives_at_zero_in_both_modes(
+    geometry: Callable[[jax.Array], ux.Geometry],
+) -> None:
+    def projected(size: jax.Array) -> jax.Array:
+        return geometry(size).project(jnp.zeros((2, 2)))
+
+    # The spectrahedra share their trace equally, zero is a point of the others.
+    expected = np.eye(2) / 2 if "hedron" in geometry.__name__ else np.zeros((2, 2))
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(mode(projected)(2.0), expected, atol=1e-6)
+
+
+def test_entropic_box_steps_do_not_overflow_in_float16() -> None:
+    gradient = jnp.array([20000.0, -100.0], jnp.float16)
+    reached = ux.EntropicBox(0.0, 1.0).step(jnp.zeros(2, jnp.float16), gradient, 1e-5)
+    np.testing.assert_allclose(reached, [-0.8, 0.004], rtol=1e-3)
 
 
 def test_l2_ball_does_not_overflow_in_float16() -> None:

@@ -142,7 +142,7 @@ def bring_near(point: Params, size: Array) -> Params:
     dtype = size.dtype
     far = 2 / jnp.finfo(dtype).eps ** 2 * jnp.maximum(size, 1)
     top = lax.stop_gradient(_trees.largest(jax.tree.map(jnp.abs, point), dtype))
-    scale = jnp.where(top > far, far / top, 1)
+    scale = jnp.where(top > far, far / jnp.where(top > far, top, 1), 1)
 
     def near(x: Array) -> Array:
         limit = jnp.where(jnp.isinf(x), far * jnp.sign(x), jnp.where(jnp.isnan(x), x, 0))

@@ -163,7 +163,7 @@ class EntropicBox(BoxSet):
 
         def slope(g: Array, low: Array, high: Array) -> Array:
             width = high - low
-            return 4 * g / jnp.where(width > 0, width, jnp.inf)
+            return 4 * jnp.asarray(g, width.dtype) / jnp.where(width > 0, width, jnp.inf)
 
         slopes = jax.tree.map(slope, gradient, lower, upper)
         return _trees.cast_like(gradient_step(mirror, slopes, step_size), mirror)
