@@ -28,8 +28,8 @@ class L2Ball(FullSpace):
     """The ball ‖x − c‖₂ ≤ r with R = ½‖·‖₂².
 
     Norm and dual norm ‖·‖₂; D = √2·r, exactly. The projection is a radial scaling, about 6 flops
-    an entry. Norms are taken after scaling by the largest entry: entries of 1e30 or 1e-30 in
-    float32, or of 300 in float16, neither overflow nor vanish, and derivatives are finite at c.
+    an entry, right for entries of 1e38 or 1e-36 in float32, or of 300 in float16, with derivatives
+    that are finite at c. `step` measures in radii, and is right up to a distance of 10²⁴ of them.
 
     Attributes:
         radius: r ≥ 0, a scalar.
