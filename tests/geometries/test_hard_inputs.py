@@ -251,6 +251,12 @@ def test_sizes_have_derivatives_at_zero_in_both_modes(
         np.testing.assert_allclose(mode(projected)(2.0), expected, atol=1e-6)
 
 
+def test_a_ball_of_infinite_radius_has_derivatives() -> None:
+    ball, point = ux.L2Ball(np.inf), jnp.array([1.0, 2.0])
+    np.testing.assert_array_equal(jax.jacrev(ball.project)(point), np.eye(2))
+    np.testing.assert_array_equal(jax.jacrev(lambda g: ball.step(point, g, 1.0))(point), -np.eye(2))
+
+
 def test_entropic_box_steps_do_not_overflow_in_float16() -> None:
     gradient = jnp.array([20000.0, -100.0], jnp.float16)
     reached = ux.EntropicBox(0.0, 1.0).step(jnp.zeros(2, jnp.float16), gradient, 1e-5)

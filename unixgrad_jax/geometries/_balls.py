@@ -93,6 +93,7 @@ class L2Ball(FullSpace):
 
     def _pull_in(self, point: Params, direction: Params, outside: Array, reach: Array) -> Params:
         """Return c + reach·direction where the point is outside, the point itself elsewhere."""
+        reach = jnp.where(outside, reach, 0)  # infinite where the radius is
 
         def pulled(x: Array, d: Array, *center: Array) -> Array:
             return jnp.where(outside, reach * d + sum(center), x)
