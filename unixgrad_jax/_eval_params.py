@@ -48,7 +48,7 @@ def eval_params(opt_state: optax.OptState, params: Params) -> Params:
             "eval_params needs an optimizer state with exactly one method of this library inside, "
             f"but a {type(opt_state).__name__} holds {found}."
         )
-    return answer(opt_state, params)
+    return _output_point(states[0], params)
 
 
 def answer(opt_state: Any, params: Params) -> Params:
