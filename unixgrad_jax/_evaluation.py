@@ -161,10 +161,7 @@ def evaluate_start(evaluate: Evaluate, start: Params) -> FirstPoint:
             suspect=better & ~(point.finite & small) & (num_gradients <= MAX_HALVINGS),
         )
 
-    nothing = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(lambda point: evaluate(point), start),
-    )
+    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda point: evaluate(point), start))
     no_bound = jnp.full((), -jnp.inf, _trees.wide_dtype(start))
     walk = _Walk(
         query=start,

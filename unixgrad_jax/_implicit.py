@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,29 @@ from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
 from unixgrad_jax import _trees
-from unixgrad_jax._types import Array, Params
+from unixgrad_jax._types import Array, Gradient, Params
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+class Fixed(NamedTuple):
+    """What the derivative of a solution x = T(x) is made of, at a point x.
+
+    Attributes:
+        candidate: what is to be differentiated: x, f(x) + h(x), aux.
+        gradient: ∇f(x).
+        squared_dual_norm: ‖∇f(x)‖*².
+        residual: x − T(x), for the step T(x) = argmin_{v∈K} s·(⟨∇f(x), v⟩ + h(v)) + D_R(v, x).
+    """
+
+    candidate: Any
+    gradient: Gradient
+    squared_dual_norm: Array
+    residual: Params
+
+
+View = Callable[[Any, Params, Array], Fixed]
+"""Maps the data of a problem, a point x and a step size s to a `Fixed`."""
+
+
 def follow_solution(
     problem: Callable[[Any], Callable[[Params], Any]], data: Any, solution: Any, diameter: Array
 ) -> Any:
@@ -27,52 +46,74 @@ def follow_solution(
 
     Args:
         problem: `problem(data)` has a `geometry` and evaluates a point: params, value, gradient.
+            What its functions close over counts as data.
         data: a pytree of arrays.
         solution: the `candidate` of what `problem(data)` returns at the solution.
         diameter: D.
     """
-    del problem, data, diameter
+
+    def view(data: Any, at: Params, step_size: Array) -> Fixed:
+        evaluate = problem(data)
+        geometry, point = evaluate.geometry, evaluate(at)
+        moved = geometry.step(geometry.to_mirror(at), point.gradient, step_size)
+        return Fixed(
+            candidate=point.candidate,
+            gradient=point.gradient,
+            squared_dual_norm=geometry.squared_dual_norm(point.gradient),
+            residual=optax.tree.sub(at, geometry.to_point(moved)),
+        )
+
+    view, closed_over = jax.closure_convert(view, data, _trees.unify(solution.params), diameter)
+
+    def view_of_all(data: Any, at: Params, step_size: Array) -> Fixed:
+        data, closed_over = data
+        return view(data, at, step_size, *closed_over)
+
+    return _follow(view_of_all, (data, closed_over), solution, diameter)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _follow(view: View, data: Any, solution: Any, diameter: Array) -> Any:
+    del view, data, diameter
     return solution
 
 
-@follow_solution.defjvp
-def _follow_solution_jvp(problem: Any, primals: tuple, tangents: tuple) -> tuple:
+@_follow.defjvp
+def _follow_jvp(view: View, primals: tuple, tangents: tuple) -> tuple:
     data, solution, diameter = primals
     # The point of this rule depends on the data as well, for derivatives of derivatives.
-    solution = follow_solution(problem, data, solution, diameter)
-
-    def residual(data: Any, point: Params) -> Params:
-        evaluate = problem(data)
-        geometry, gradient = evaluate.geometry, evaluate(point).gradient
-        moved = geometry.step(geometry.to_mirror(point), gradient, step_size)
-        return optax.tree.sub(point, geometry.to_point(moved))
-
+    solution = _follow(view, data, solution, diameter)
     at = _trees.unify(solution.params)
-    step_size = lax.stop_gradient(_step_size(problem(data), at, diameter))
-    _, in_point = jax.linearize(lambda point: residual(data, point), at)
+    step_size = lax.stop_gradient(_step_size(functools.partial(view, data), at, diameter))
+    _, in_point = jax.linearize(lambda point: view(data, point, step_size).residual, at)
     units = float(jnp.finfo(_trees.wide_dtype(at)).eps)
 
     def followed(data: Any) -> Any:
         change, _ = gmres(
             in_point,
-            residual(data, at),
+            view(data, at, step_size).residual,
             tol=100 * units,
             restart=min(_trees.size(at), 50),
             maxiter=20,
             solve_method="incremental",
         )
-        return problem(data)(optax.tree.sub(at, change)).candidate
+        return view(data, optax.tree.sub(at, change), step_size).candidate
 
     return solution, jax.jvp(followed, (data,), (tangents[0],))[1]
 
 
-def _step_size(evaluate: Any, at: Params, diameter: Array) -> Array:
+def _step_size(view: Callable[[Params, Array], Fixed], at: Params, diameter: Array) -> Array:
     """Return 1/λ for the largest eigenvalue of the Hessian, but no more than 2D/‖∇f‖*.
 
     Not the step that the search ended with: that may be tiny, where rounding shortened it, or
     enormous, where the start was the solution. Ten power iterations find λ well enough.
     """
-    gradient, product = jax.linearize(lambda point: evaluate(point).gradient, at)
+
+    def gradient_at(point: Params) -> tuple[Gradient, Array]:
+        seen = view(point, jnp.zeros_like(diameter))
+        return seen.gradient, seen.squared_dual_norm
+
+    _, product, squared_dual_norm = jax.linearize(gradient_at, at, has_aux=True)
 
     def length(tree: Params) -> Array:
         return jnp.sqrt(_trees.vdot(tree, tree))
@@ -84,13 +125,13 @@ def _step_size(evaluate: Any, at: Params, diameter: Array) -> Array:
     leaves, structure = jax.tree.flatten(at)
     keys = jax.random.split(jax.random.key(0), max(len(leaves), 1))
     first = [
-        jax.random.normal(key, leaf.shape, leaf.dtype)
+        jax.random.normal(key, leaf.shape, leaf.dtype) + jnp.zeros_like(leaf)  # its sharding
         for key, leaf in zip(keys, leaves, strict=True)
     ]
     direction = lax.fori_loop(
         0, 10, lambda _, vector: scaled(product(vector)), scaled(structure.unflatten(first))
     )
-    slope = jnp.sqrt(evaluate.geometry.squared_dual_norm(gradient))
+    slope = jnp.sqrt(squared_dual_norm)
     curvature = length(product(direction))
     steepest = jnp.where(diameter > 0, slope / jnp.where(diameter > 0, 2 * diameter, 1), 0)
     inverse = jnp.maximum(curvature, steepest)

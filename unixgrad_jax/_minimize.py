@@ -12,7 +12,7 @@ from unixgrad_jax import _arguments, _trees, _validation
 from unixgrad_jax._evaluation import Evaluate, rounding
 from unixgrad_jax._implicit import follow_solution
 from unixgrad_jax._search import search
-from unixgrad_jax._search_state import Limits
+from unixgrad_jax._search_state import Limits, Search
 from unixgrad_jax._types import Array, Objective, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods._unixgrad import check_hyperparameters
@@ -186,11 +186,16 @@ def _run(
         objective, geometry, args = data
         return Evaluate(objective, args, has_aux, geometry, like, allowed)
 
-    fixed = problem(lax.stop_gradient(data))
-    feasible = fixed.geometry.project(_trees.unify(lax.stop_gradient(start)))
-    diameter = lax.stop_gradient(diameter)
-    found = search(fixed, feasible, diameter, limits, callback)
-    best = follow_solution(problem, data, found.best, diameter)
+    def run(data: tuple, start: Params, diameter: Array, limits: Limits) -> Search:
+        evaluate = problem(data)
+        feasible = evaluate.geometry.project(_trees.unify(start))
+        return search(evaluate, feasible, diameter, limits, callback)
+
+    given = data, start, diameter, limits
+    # What the functions close over is data too: no derivative goes through the search.
+    run, closed_over = jax.closure_convert(run, *given)
+    found = run(*lax.stop_gradient((*given, *closed_over)))
+    best = follow_solution(problem, data, found.best, lax.stop_gradient(diameter))
     return Solution(
         params=best.params,
         value=best.value,
