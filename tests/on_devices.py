@@ -36,9 +36,11 @@ def params_spread(axis_type: str, *names: str) -> None:
             spread_params, state = jax.jit(descend)(geometry, start, FEATURES, TARGETS)
             spread_projected = geometry.project(jax.device_put(far, spread))
             first_state = ux.unixgrad(geometry).init(start)
+            solution = ux.minimize(loss, geometry, start, args=(FEATURES, TARGETS), rtol=1e-5)
         np.testing.assert_allclose(spread_params, params, atol=2e-5)
         np.testing.assert_allclose(spread_projected, projected, atol=1e-6)
-        for leaf in jax.tree.leaves((first_state, state)):
+        assert solution.status == ux.Status.CONVERGED
+        for leaf in jax.tree.leaves((first_state, state, solution)):
             assert leaf.ndim == 0 or leaf.sharding.is_equivalent_to(spread, 1), (name, leaf)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import unixgrad_jax as ux
@@ -692,6 +693,31 @@ def test_second_derivatives_are_right_in_every_mode() -> None:
     modes = [(forward, forward), (forward, reverse), (reverse, reverse)]
     seconds = jax.jit(lambda t: [outer(inner(solve))(t) for outer, inner in modes])(2.0)
     np.testing.assert_allclose(seconds, np.tile([-1 / 4, -1 / 2], (3, 1)), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_what_functions_close_over_has_the_derivative_of_an_argument() -> None:
+    """The least ‖x − c‖² in the ball is (‖c‖ − r)²."""
+    target, radius = jnp.array([3.0, 4.0]), jnp.array(1.5)
+
+    def value(target: jax.Array, radius: jax.Array) -> jax.Array:
+        ball = ux.FromProjection(
+            lambda x: optax.projections.projection_l2_ball(x, radius),
+            diameter=3.0,
+            minimize_linear=lambda g: -radius * g / jnp.linalg.norm(g),
+        )
+        return ux.minimize(
+            lambda x: jnp.sum((x - target) ** 2), ball, jnp.zeros(2), rtol=1e-12
+        ).value
+
+    for differentiate in (jax.grad, jax.jacfwd, lambda f, i: jax.grad(jax.jit(f), i)):
+        by_target, by_radius = differentiate(value, (0, 1))(target, radius)
+        np.testing.assert_allclose(by_target, [4.2, 5.6], rtol=1e-6)
+        np.testing.assert_allclose(by_radius, -7.0, rtol=1e-6)
+    radii = jnp.array([1.0, 2.0])
+    slopes = jax.vmap(jax.jit(jax.grad(value, 1)), (None, 0))(target, radii)
+    np.testing.assert_allclose(slopes, 2 * (radii - 5), rtol=1e-6)
+    np.testing.assert_allclose(jax.hessian(value, 1)(target, radius), 2.0, rtol=1e-6)
 
 
 def test_a_bound_above_an_attained_value_is_no_proof() -> None:

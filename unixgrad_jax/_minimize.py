@@ -95,11 +95,11 @@ def minimize(
     singularity, is rejected and the next one is shorter. A start where the objective is
     singular is moved towards the interior point.
 
-    The solution is differentiable in `args` and the geometry, forward and reverse, by the implicit
-    function theorem at the fixed point x = step(x, ∇f(x)): as accurate as the solution, where that
-    is unique and the constraints that hold it are not just touched. The derivative of `value`
-    follows; bounds and counts have none. Under `jax.vmap` each lane stops on its own and stays
-    as it is, bit for bit, until all have stopped.
+    The solution is differentiable in `args`, the geometry and what the functions close over,
+    forward and reverse, by the implicit function theorem at the fixed point x = step(x, ∇f(x)): as
+    accurate as the solution, where that is unique and the constraints that hold it are not just
+    touched. The derivative of `value` follows; bounds and counts have none. Under `jax.vmap` each
+    lane stops on its own and stays as it is, bit for bit, until all have stopped.
 
     Args:
         objective: `objective(params, *args)`, convex in params; returns a scalar, or with
