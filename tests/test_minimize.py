@@ -438,7 +438,7 @@ def test_a_batch_stops_when_its_slowest_lane_does() -> None:
 
 def test_what_else_the_objective_returns_belongs_to_the_answer() -> None:
     def objective(x: jax.Array, target: jax.Array) -> tuple[jax.Array, dict]:
-        return square_distance(x, target), {"x": x, "step": jnp.int32(3)}
+        return square_distance(x, target), {"x": x, "step": 3}
 
     solution = minimize(
         objective, ux.L2Ball(), jnp.zeros(2), args=(jnp.array([3.0, 4.0]),), has_aux=True

@@ -22,11 +22,17 @@ def check_args(args: tuple) -> None:
 
 
 def start(geometry: Geometry, params: Params | None) -> Params:
-    """Return the params to start from, floating and strongly typed."""
+    """Return the params to start from, floating and strongly typed.
+
+    Raises:
+        ValueError: if the geometry has no points of this shape.
+    """
     leaves = jax.tree.leaves(params)
     if params is None or any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
         return geometry.interior_point(params)
-    return _trees.as_floating(params)
+    params = _trees.as_floating(params)
+    geometry.check(params)
+    return params
 
 
 def as_pytree(name: str, function: Callable) -> Callable:

@@ -101,19 +101,21 @@ def _poured_into(leaves: list[Any], answer: list[Array]) -> list[Array]:
     Wrappers change what holds the entries, never their order: flax has its own boxes around
     arrays, `optax.flatten` one vector, `split_real_and_imaginary` two arrays for a complex one.
     """
-    expected = [_trees.shape(leaf) for leaf in leaves for _ in range(1 + jnp.iscomplexobj(leaf))]
+    parts = [leaf for leaf in leaves for _ in range(1 + jnp.iscomplexobj(leaf))]
+    expected = [_trees.shape(part) for part in parts]
     shapes = [part.shape for part in answer]
-    if shapes == [(_trees.size(leaves),)] != expected:
-        answer = _trees.unravel(answer[0], leaves)
+    if shapes == [(_trees.size(parts),)] != expected:
+        answer = _trees.unravel(answer[0], parts)
     elif shapes != expected:
         raise ValueError(
             f"params must be those of the optimizer state, whose answer has shapes {shapes}; "
-            f"those of params are {expected}."
+            f"those of params are {expected}. Where a wrapper hides some of them around another "
+            "that flattens the rest, give optax.MaskedNode() in the place of the hidden ones."
         )
     rest = iter(answer)
     return [
         lax.complex(next(rest), next(rest))
         if jnp.iscomplexobj(leaf)
-        else _trees.cast_like(next(rest), leaf)
+        else jnp.array(next(rest), _trees.float_dtype(leaf), copy=True)
         for leaf in leaves
     ]

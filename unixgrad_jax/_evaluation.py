@@ -46,6 +46,7 @@ class Evaluate(NamedTuple):
             params, *self.args
         )
         value, aux = result if self.has_aux else (result, None)
+        aux = jax.tree.map(jnp.asarray, aux)
         dtype = _trees.wide_dtype(params)
         value = jnp.asarray(value, dtype) + self.geometry.penalty(_trees.unify(params))
         return Point(params, value, _trees.as_dtype(gradient, dtype), aux)

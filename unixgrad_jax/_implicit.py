@@ -35,7 +35,7 @@ View = Callable[[Any, Params, Array], Fixed]
 
 
 def follow_solution(
-    problem: Callable[[Any], Callable[[Params], Any]], data: Any, solution: Any, diameter: Array
+    problem: Callable[[Any], Any], data: Any, solution: Any, diameter: Array
 ) -> Any:
     """Return the evaluated solution, with the derivative of the exact one in the data.
 

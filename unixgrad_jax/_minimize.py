@@ -145,6 +145,7 @@ def minimize(
     _validation.check_number("rtol", rtol)
     _validation.check_number("atol", atol)
     start = _arguments.start(geometry, params)
+    geometry.check(start, oracle=True)
     return _run(
         _arguments.as_pytree("objective", objective),
         geometry,

@@ -37,8 +37,8 @@ def float_dtype(leaf: Any) -> np.dtype:
     if jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_):
         return jnp.result_type(float)
     raise TypeError(
-        f"params must be real numbers, but one leaf has dtype {dtype}. "
-        "Split complex params into their real and imaginary parts."
+        f"params and gradients must be real numbers, but one leaf has dtype {dtype}. "
+        "Split complex ones into their real and imaginary parts."
     )
 
 

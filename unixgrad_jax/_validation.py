@@ -4,6 +4,7 @@ import numbers
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from unixgrad_jax._types import Scalar
@@ -12,13 +13,33 @@ MOST = np.iinfo(np.int32).max
 """The largest number of steps, which are counted in int32."""
 
 
+def is_real(value: object) -> bool:
+    """Return whether a value is a real number or an array of them, traced or not."""
+    if isinstance(value, numbers.Real) or hasattr(value, "__jax_array__"):
+        return True
+    if not isinstance(value, np.ndarray | np.generic | jax.Array):
+        return False
+    kinds = jnp.floating, jnp.integer, jnp.bool_
+    return any(jnp.issubdtype(value.dtype, kind) for kind in kinds)
+
+
 def concrete(value: object) -> np.ndarray | None:
     """Return a number or an array as float64 NumPy values, None for tracers and placeholders."""
-    if isinstance(value, jax.core.Tracer):
+    if not is_real(value):
         return None
-    if isinstance(value, numbers.Real | np.ndarray | np.generic | jax.Array):
-        return np.asarray(value).astype(np.float64)
-    return None
+    array = value if isinstance(value, numbers.Real | np.ndarray) else jnp.asarray(value)
+    return None if isinstance(array, jax.core.Tracer) else np.asarray(array).astype(np.float64)
+
+
+def check_real(name: str, value: object) -> None:
+    """Check that a value is a real number or an array of them.
+
+    Raises:
+        TypeError: if it is not.
+    """
+    if not is_real(value):
+        hint = "; a schedule goes through optax.inject_hyperparams" if callable(value) else ""
+        raise TypeError(f"{name} must be a real number or an array of them, not {value!r}{hint}.")
 
 
 def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bool = True) -> None:
@@ -28,8 +49,7 @@ def check_number(name: str, value: Scalar, *, positive: bool = False, finite: bo
         TypeError: if the value is not numeric.
         ValueError: if the value is negative, NaN, zero where `positive`, infinite where `finite`.
     """
-    if value is None or isinstance(value, str | bytes) or np.iscomplexobj(value):
-        raise TypeError(f"{name} must be a real number, not {value!r}.")
+    check_real(name, value)
     values = concrete(value)
     if values is None:
         return

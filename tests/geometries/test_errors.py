@@ -8,6 +8,15 @@ import pytest
 import unixgrad_jax as ux
 
 ORTHANT = ux.FromProjection(optax.projections.projection_non_negative, 1.0)
+SPACE = ux.Penalized(ux.Unconstrained(1.0), ux.ElasticNet(1.0, 0.0))
+
+
+def solve_on(geometry: ux.Geometry) -> object:
+    return ux.solve(jnp.sum, geometry, jnp.zeros(2), 10, diameter=1.0)
+
+
+def minimize_on(geometry: ux.Geometry) -> object:
+    return ux.minimize(jnp.sum, geometry, jnp.zeros(2))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,13 @@ ORTHANT = ux.FromProjection(optax.projections.projection_non_negative, 1.0)
         (lambda: ux.CappedSimplex(1.0, 0.0), "cap must be positive and finite, not 0.0"),
         (lambda: ux.CappedSimplex(3.0, 1.0).diameter(jnp.zeros(2)), "the capped simplex is empty"),
         (lambda: ux.CappedSimplex(3.0).interior_point(jnp.zeros(2)), "the capped simplex is empty"),
+        (lambda: ux.CappedSimplex(3.0).project(jnp.zeros(2)), "the capped simplex is empty"),
+        (lambda: ux.Batched(ux.CappedSimplex(3.0)).project(jnp.zeros((4, 2))), "simplex is empty"),
+        (lambda: ux.Product([ux.CappedSimplex(3.0)]).project([jnp.zeros(2)]), "simplex is empty"),
+        (lambda: solve_on(ux.CappedSimplex(3.0)), "the capped simplex is empty"),
+        (lambda: ux.TransportPolytope(1.0, 1.0).project(jnp.ones((2, 3))), "the same total, but"),
+        (lambda: ux.Box([0.0, [1.0, 1.0]], [[1.0, 1.0], 2.0]), "a tree prefix of the other"),
+        (lambda: ux.L2Ball(1.0, center=np.array([0.0, np.nan])), "center must be finite"),
         (lambda: ux.GroupBall(-1.0), "radius must be non-negative, not -1.0"),
         (lambda: ux.GroupBall(axis=1).project(jnp.zeros(3)), "axis=1 does not exist in a leaf of"),
         (lambda: ux.NuclearBall(-1.0), "radius must be non-negative, not -1.0"),
@@ -56,6 +72,8 @@ ORTHANT = ux.FromProjection(optax.projections.projection_non_negative, 1.0)
         (lambda: ux.Penalized(ux.EntropicSimplex(), ux.SquaredL2Norm()), "no closed form"),
         (lambda: ux.Penalized(ux.Box(), ux.GroupNorm()), "no closed form"),
         (lambda: ux.Penalized(ux.Box(), ux.NuclearNorm()), "no closed form"),
+        (lambda: SPACE.minimize_linear(jnp.ones(2)), "ElasticNet with l2=0 on ℝⁿ has no linear"),
+        (lambda: minimize_on(SPACE), "ElasticNet with l2=0 on ℝⁿ has no linear"),
         (lambda: ux.L1Norm(-1.0), "weight must be non-negative and finite, not -1.0"),
         (lambda: ux.SquaredL2Norm(0.0), "weight must be positive and finite, not 0.0"),
         (lambda: ux.Simplex().interior_point(), "does not know the shape"),
@@ -78,6 +96,16 @@ class Unhashable:
     ("build", "message"),
     [
         (lambda: ux.L2Ball("1"), "radius must be a real number"),
+        (lambda: ux.L2Ball([1.0]), "radius must be a real number"),
+        (lambda: ux.L2Ball(object()), "radius must be a real number"),
+        (lambda: ux.L2Ball(1j), "radius must be a real number"),
+        (lambda: ux.L2Ball(1.0, center="a"), "center must be a real number"),
+        (lambda: ux.Box(0.0, 1j), "upper must be a real number"),
+        (lambda: ux.MonotoneBox("a", 1.0), "lower must be a real number"),
+        (lambda: ux.PNormBall(1.0, "a"), "p must be a real number"),
+        (lambda: ux.TransportPolytope([1.0], [1.0]), "row_sums must be a real number or an array"),
+        (lambda: ux.GroupBall(1.0, axis="a"), "axis must be an int, a tuple of ints or None"),
+        (lambda: ux.GroupNorm(1.0, axis=[0]), "axis must be an int, a tuple of ints or None"),
         (lambda: ux.Product({"a": 3.0}), "a tree of geometries, but one leaf is 3.0"),
         (lambda: ux.Batched(jnp.ones(3)), "Batched takes a geometry"),
         (lambda: ux.Penalized(ux.Box(), 3.0), "penalty must be one of L1Norm, ElasticNet"),

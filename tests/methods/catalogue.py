@@ -85,7 +85,7 @@ METHODS = {
     "amsgrad": Method(
         functools.partial(ux.amsgrad, learning_rate=0.05), RATE | MOMENTS, period=1, euclidean=True
     ),
-    "projected_sgd": Method(projected_sgd, RATE, period=1),
+    "projected_sgd": Method(projected_sgd, RATE, period=1, euclidean=True),
 }
 
 VARIANTS = {

@@ -293,7 +293,13 @@ def updated(params: Any, incoming: Any, geometry: ux.Geometry = BALL, **options:
         (lambda: ux.unixgrad(BALL, offset=0.0), ValueError, "offset must be positive"),
         (lambda: updated(jnp.ones(2), jnp.ones(3)), ValueError, r"shape \(3,\) where params"),
         (lambda: updated(jnp.ones(2), [jnp.ones(2)]), ValueError, "must have the structure"),
+        (lambda: updated(jnp.ones(1), jnp.ones(1)), ValueError, "params of the state must have"),
+        (lambda: updated(jnp.ones(2), 1j * jnp.ones(2)), TypeError, "gradients must be real"),
+        (lambda: updated(1j * jnp.ones(2), jnp.ones(2)), TypeError, "params and gradients must"),
         (lambda: ux.unixgrad(BALL).init(jnp.ones(2) * 1j), TypeError, "real numbers"),
+        (lambda: ux.unixgrad(BALL, diameter=lambda step: 1.0), TypeError, "inject_hyperparams"),
+        (lambda: ux.unixgrad(BALL, offset=[1.0]), TypeError, "offset must be a real number"),
+        (lambda: ux.unixgrad(ux.CappedSimplex(3.0)).init(jnp.ones(2)), ValueError, "is empty"),
         (lambda: updated(jnp.ones(2), jnp.ones(2), ux.Box(0.0, np.inf)), ValueError,
          "give diameter="),
     ],
@@ -301,6 +307,33 @@ def updated(params: Any, incoming: Any, geometry: ux.Geometry = BALL, **options:
 def test_mistakes_are_named(call: Callable, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_state_of_one_mode_is_refused_by_the_other() -> None:
+    params = jnp.ones(2)
+    halves, whole = (ux.unixgrad(BALL, opaque=opaque) for opaque in (False, True))
+    for optimizer, other in ((halves, whole), (whole, halves)):
+        with pytest.raises(ValueError, match="mode needs one from its own init"):
+            optimizer.update(params, other.init(params), params, grad_fn=lambda p: p)
+
+
+@each_method
+def test_params_of_another_shape_than_the_state_are_named(method: Method) -> None:
+    optimizer = method.make(BALL)
+    state = optimizer.init(jnp.ones(2))
+    with pytest.raises(ValueError, match=r"the params of the state .* shape \(2,\) where"):
+        optimizer.update(jnp.ones(()), state, jnp.ones(()), grad_fn=lambda p: p)
+
+
+@each_method
+def test_an_update_wider_than_its_dtype_goes_as_far_as_it_can(method: Method) -> None:
+    box, params = ux.Box(-61_440.0, -49_152.0), jnp.full(2, 60_000.0, jnp.float16)
+    optimizer = method.make(box)
+    state = optimizer.init(params)
+    for _ in range(2 * method.period):
+        params, state = step(optimizer, params, state, jnp.zeros_like)
+    assert float(box.violation(params)) == 0
+    assert float(box.violation(ux.eval_params(state, params))) == 0
 
 
 @each_method

@@ -230,6 +230,7 @@ def test_euclidean_methods_refuse_other_mirror_maps(method: str) -> None:
         (lambda: ux.amsgrad(ux.L2Ball(), 0.1, b2=-0.5), ValueError, "b2 must be non-negative"),
         (lambda: ux.projected(ux.L2Ball(), ux.L2Ball()), TypeError, "must be an optax transform"),
         (lambda: ux.projected(optax.sgd(0.1), 0.1), TypeError, "must be a unixgrad_jax.Geometry"),
+        (lambda: ux.projected(optax.sgd(0.1), ux.EntropicSimplex()), TypeError, "such as Simplex"),
         (
             lambda: ux.projected(optax.sgd(0.1), ux.Penalized(ux.L2Ball(), ux.L1Norm())),
             ValueError,

@@ -278,6 +278,27 @@ def test_a_transform_after_ours_moves_params_off_the_point_but_not_the_state(
     )
 
 
+def test_answers_behind_flattened_parts_are_read_with_masks_in_the_place_of_the_rest() -> None:
+    params = {"flat": jnp.ones((2, 2)), "free": jnp.ones(3)}
+    optimizer = optax.partition(
+        {"ours": optax.flatten(ux.unixgrad(BALL)), "theirs": optax.sgd(0.1)},
+        {"flat": "ours", "free": "theirs"},
+    )
+    state = optimizer.init(params)
+    with pytest.raises(ValueError, match=r"MaskedNode.* in the place of the hidden"):
+        ux.eval_params(state, params)
+    read = ux.eval_params(state, params | {"free": optax.MaskedNode()})
+    np.testing.assert_allclose(read["flat"], jnp.full((2, 2), 0.5))
+
+
+def test_an_answer_shares_no_memory_with_the_state() -> None:
+    params = jnp.array([0.5, 0.25])
+    state = ux.unixgrad(BALL).init(params)
+    read = ux.eval_params(state, params)
+    jax.jit(lambda state: state, donate_argnums=0)(state)
+    np.testing.assert_array_equal(read, params)
+
+
 @pytest.mark.parametrize(
     ("state", "params", "message"),
     [
@@ -298,3 +319,7 @@ def test_complex_params_are_pairs_of_real_ones() -> None:
     optimizer = optax.contrib.split_real_and_imaginary(ux.unixgrad(BALL))
     read = answer(optimizer, jnp.zeros(2, jnp.complex64), lambda z: z - target, 300)
     np.testing.assert_allclose(read, [0.6 + 0.8j, 0.0], atol=1e-3)
+    flat = optax.contrib.split_real_and_imaginary(optax.flatten(ux.unixgrad(BALL)))
+    np.testing.assert_allclose(
+        answer(flat, jnp.zeros(2, jnp.complex64), lambda z: z - target, 300), read, rtol=1e-6
+    )

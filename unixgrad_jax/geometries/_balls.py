@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from unixgrad_jax import _trees, _validation
@@ -47,6 +48,11 @@ class L2Ball(FullSpace):
 
     def __post_init__(self) -> None:
         _validation.check_number("radius", self.radius, finite=False)
+        for center in jax.tree.leaves(self.center):
+            _validation.check_real("center", center)
+            values = _validation.concrete(center)
+            if values is not None and not np.all(np.isfinite(values)):
+                raise ValueError(f"center must be finite, not {center}.")
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         # With the radius as the unit of length, v² loses nothing that matters below 1e-13·r, and

@@ -2,6 +2,8 @@
 
 import abc
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -95,6 +97,20 @@ class Geometry(abc.ABC):
     @abc.abstractmethod
     def penalty(self, point: Params) -> Array:
         """Return h(x), a scalar: 0 for a plain set."""
+
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        """Check that fields whose values are known make a set of params shaped like `like`.
+
+        Compiled methods see no values: `register` makes them call this first.
+
+        Args:
+            like: arrays or `jax.ShapeDtypeStruct`s that give structure and shapes.
+            oracle: whether linear functions need a minimum on the set, too.
+
+        Raises:
+            ValueError: if they do not.
+        """
+        del like, oracle
 
 
 class ConvexSet(Geometry):
@@ -235,8 +251,21 @@ def register(cls: GeometryClass) -> GeometryClass:
     """
     cls = frozen_data(cls)
     for name in COMPILED:
-        setattr(cls, name, jax.jit(getattr(cls, name), inline=True))
+        compiled = jax.jit(getattr(cls, name), inline=True)
+        has_check = cls.check is not Geometry.check
+        setattr(cls, name, _checked(compiled, name) if has_check else compiled)
     return cls
+
+
+def _checked(method: Callable, name: str) -> Callable:
+    """Return the method of a geometry, called after `check` with its first argument."""
+
+    @functools.wraps(method)
+    def checked(self: Geometry, like: Params, *args: Any, **kwargs: Any) -> Any:
+        self.check(like, oracle=name == "minimize_linear")
+        return method(self, like, *args, **kwargs)
+
+    return checked
 
 
 @dataclass_transform(frozen_default=True)

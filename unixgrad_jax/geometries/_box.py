@@ -194,6 +194,8 @@ def _check_bounds(lower: Params, upper: Params) -> None:
     if lower is None or upper is None:  # an axis specification for jax.vmap
         return
     for low, high in zip(*map(jax.tree.leaves, _matched(lower, upper)), strict=True):
+        _validation.check_real("lower", low)
+        _validation.check_real("upper", high)
         least, most = _validation.concrete(low), _validation.concrete(high)
         if least is None or most is None:
             continue
@@ -206,11 +208,21 @@ def _check_bounds(lower: Params, upper: Params) -> None:
 
 
 def _matched(lower: Params, upper: Params) -> tuple[Params, Params]:
-    """Return both bounds with the structure of the finer one."""
-    try:
-        return jax.tree.broadcast(lower, upper), upper
-    except ValueError:
-        return lower, jax.tree.broadcast(upper, lower)
+    """Return both bounds with the structure of the finer one.
+
+    Raises:
+        ValueError: if neither is a tree prefix of the other.
+    """
+    for prefix, tree in ((lower, upper), (upper, lower)):
+        try:
+            full = jax.tree.broadcast(prefix, tree)
+        except ValueError:
+            continue
+        return (full, upper) if prefix is lower else (lower, full)
+    raise ValueError(
+        f"one of lower and upper must be a tree prefix of the other, but lower={lower} and "
+        f"upper={upper}."
+    )
 
 
 def _midpoint(lower: Array, upper: Array) -> Array:

@@ -27,7 +27,8 @@ class CappedSimplex(Euclidean):
     odd n with m within c/2 of n·c/2, where it is an upper bound. The projection clip(v − τ, 0, c)
     finds τ by a bracketed Newton method, without sorting, some 5 to 15 passes of 5 flops an
     entry; `step` finds it twice, the second time from values without their common part, so that
-    the anchor keeps its digits however long the step.
+    the anchor keeps its digits however long the step. Where n·c < s is not seen until the numbers
+    are known in compiled code, or a row of `Batched`, the projection is c in all entries.
 
     Attributes:
         total: s > 0, a scalar, at most n·c.
@@ -84,7 +85,7 @@ class CappedSimplex(Euclidean):
 
     def diameter(self, like: Params) -> Array:
         target, cap = self._sizes(like)
-        self._check_not_empty(_trees.size(like))
+        self.check(like)
         free = jnp.maximum(jnp.minimum(target, _trees.size(like) * cap - target), 0)
         full = jnp.floor(free / cap)
         return jnp.sqrt(full * cap**2 + (free - full * cap) ** 2)
@@ -109,14 +110,12 @@ class CappedSimplex(Euclidean):
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, 0.0, "CappedSimplex")
-        self._check_not_empty(_trees.size(like))
+        self.check(like)
         return equal_shares("total", self.total, like)
 
-    def _sizes(self, like: Params) -> tuple[Array, Array]:
-        dtype = _trees.wide_dtype(like)
-        return _trees.scalar("total", self.total, dtype), _trees.scalar("cap", self.cap, dtype)
-
-    def _check_not_empty(self, size: int) -> None:
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        del oracle
+        size = _trees.size(like)
         total, cap = _validation.concrete(self.total), _validation.concrete(self.cap)
         # The slack of an ulp is for n·c that is s but for rounding.
         if size and total is not None and cap is not None and total > size * cap * (1 + 1e-6):
@@ -124,6 +123,10 @@ class CappedSimplex(Euclidean):
                 f"the capped simplex is empty: {size} entries of at most cap={self.cap} cannot sum "
                 f"to total={self.total}."
             )
+
+    def _sizes(self, like: Params) -> tuple[Array, Array]:
+        dtype = _trees.wide_dtype(like)
+        return _trees.scalar("total", self.total, dtype), _trees.scalar("cap", self.cap, dtype)
 
 
 def _coarse_threshold(values: Params, target: Array, cap: Array) -> Array:

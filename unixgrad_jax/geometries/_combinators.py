@@ -77,6 +77,9 @@ class Product(Geometry):
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda part, x: part.penalty(x), point)
 
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        self.map(lambda part, x: part.check(x, oracle=oracle), like)
+
     def map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
         """Return function(part, subtree, ...) of every part, as a tree of the params' structure."""
         parts, structure = jax.tree.flatten(self.parts, is_leaf=_is_geometry)
@@ -148,7 +151,7 @@ class Batched(Geometry):
         if not jax.tree.leaves(like):
             return jnp.zeros((), _trees.wide_dtype(like))
         size, row_like = self._rows(like), jax.tree.map(_row, like)
-        if all(axis is None for axis in jax.tree.leaves(self._axes(), is_leaf=_is_none)):
+        if self._is_shared():
             return self.geometry.diameter(row_like) * jnp.sqrt(float(size)).astype(
                 _trees.wide_dtype(like)
             )
@@ -179,6 +182,12 @@ class Batched(Geometry):
     def penalty(self, point: Params) -> Array:
         return self._sum(lambda row, x: row.penalty(x), point)
 
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        if jax.tree.leaves(like):
+            self._rows(like)
+            if self._is_shared():
+                self.geometry.check(jax.tree.map(_row, like), oracle=oracle)
+
     def map(self, function: Callable[..., Any], *trees: PyTree) -> PyTree:
         """Return function(geometry of the row, row, ...) of every row, stacked."""
         if not jax.tree.leaves(trees[0]):
@@ -190,6 +199,10 @@ class Batched(Geometry):
 
     def _sum(self, function: Callable[..., Array], tree: PyTree) -> Array:
         return _trees.total(self.map(function, tree), _trees.wide_dtype(tree))
+
+    def _is_shared(self) -> bool:
+        """Return whether all rows have the same set."""
+        return not any(map(_trees.shape, jax.tree.leaves(self.geometry)))
 
     def _axes(self) -> Geometry:
         """Return the geometry with 0 for fields that are arrays, None for scalars."""
@@ -208,10 +221,6 @@ class Batched(Geometry):
 
 def _is_geometry(node: object) -> bool:
     return isinstance(node, Geometry)
-
-
-def _is_none(node: object) -> bool:
-    return node is None
 
 
 def _row(leaf: Any) -> jax.ShapeDtypeStruct:

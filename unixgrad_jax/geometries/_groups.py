@@ -50,6 +50,7 @@ class GroupBall(FullSpace):
 
     def __post_init__(self) -> None:
         _validation.check_number("radius", self.radius, finite=False)
+        check_axis(self.axis)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         moved = gradient_step(mirror, gradient, step_size)
@@ -105,6 +106,17 @@ class GroupBall(FullSpace):
 
     def _radius(self, like: Params) -> Array:
         return _trees.scalar("radius", self.radius, _trees.wide_dtype(like))
+
+
+def check_axis(axis: object) -> None:
+    """Check that an axis is an int, a tuple of ints or None.
+
+    Raises:
+        TypeError: if it is not.
+    """
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if axis is not None and not all(isinstance(one, int) for one in axes):
+        raise TypeError(f"axis must be an int, a tuple of ints or None, not {axis!r}.")
 
 
 def group_norms(tree: Params, axis: Axis) -> Params:

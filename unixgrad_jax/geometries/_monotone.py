@@ -32,6 +32,8 @@ class MonotoneBox(FullSpace):
     upper: Scalar = 1.0
 
     def __post_init__(self) -> None:
+        _validation.check_real("lower", self.lower)
+        _validation.check_real("upper", self.upper)
         low, high = _validation.concrete(self.lower), _validation.concrete(self.upper)
         if low is None or high is None:
             return

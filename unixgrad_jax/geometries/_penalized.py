@@ -96,6 +96,11 @@ class Penalized(Geometry):
     def penalty(self, point: Params) -> Array:
         return self.term.value(point)
 
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        self.base.check(like)
+        if oracle:
+            self.term.check_oracle(self.base)
+
 
 PENALTIES = (L1Norm, ElasticNet, SquaredL2Norm, GroupNorm, NuclearNorm)
 

@@ -13,7 +13,7 @@ from unixgrad_jax.geometries._balls import L2Ball, l1_norm, largest_to_one
 from unixgrad_jax.geometries._base import Euclidean, Geometry, frozen_data, gradient_step
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
-from unixgrad_jax.geometries._groups import Axis, direction, group_norms, norms_beyond
+from unixgrad_jax.geometries._groups import Axis, check_axis, direction, group_norms, norms_beyond
 from unixgrad_jax.geometries._matrix import (
     like_matrix,
     map_singular_values,
@@ -45,6 +45,14 @@ class Penalty(abc.ABC):
         Raises:
             ValueError: if there is no minimum.
         """
+
+    def check_oracle(self, geometry: Geometry) -> None:
+        """Check that ⟨g, v⟩ + h(v) has a minimum on K for every g, as far as values are known.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        del geometry
 
 
 @frozen_data
@@ -89,10 +97,12 @@ class ElasticNet(Penalty):
                 geometry.minimize_linear(jax.tree.map(jnp.negative, descent)),
                 geometry.project(jax.tree.map(lambda d: d / jnp.where(l2 > 0, l2, 1), descent)),
             )
+        return _along(descent, _radius(geometry, l1), l2)
+
+    def check_oracle(self, geometry: Geometry) -> None:
         strength = _validation.concrete(self.l2)
         if isinstance(geometry, Unconstrained) and strength is not None and not strength.all():
             raise _no_minimum("ElasticNet with l2=0")
-        return _along(descent, _radius(geometry, l1), l2)
 
     def _weights(self, like: Params) -> tuple[Array, Array]:
         dtype = _trees.wide_dtype(like)
@@ -183,6 +193,7 @@ class GroupNorm(Penalty):
 
     def __post_init__(self) -> None:
         _validation.check_number("weight", self.weight)
+        check_axis(self.axis)
 
     def value(self, point: Params) -> Array:
         wide = _trees.unify(point)

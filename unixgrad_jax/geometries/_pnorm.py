@@ -36,6 +36,7 @@ class PNormBall(ConvexSet):
 
     def __post_init__(self) -> None:
         _validation.check_number("radius", self.radius, finite=False)
+        _validation.check_real("p", self.p)
         exponents = _validation.concrete(self.p)
         if exponents is not None and not ((exponents > 1) & (exponents <= 2)).all():
             raise ValueError(f"p must be in (1, 2], not {self.p}.")

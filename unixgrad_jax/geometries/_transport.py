@@ -89,7 +89,7 @@ class TransportSet(ConvexSet):
             total = jnp.sum(rows)
             return total * jnp.minimum(_entropy(rows, total), _entropy(columns, total))
 
-        self._check(like)
+        self.check(like)
         found = [squared(_trees.shape(leaf)) for leaf in jax.tree.leaves(like)]
         return root(jnp.maximum(_trees.total(found, dtype), 0))
 
@@ -108,8 +108,16 @@ class TransportSet(ConvexSet):
             rows, columns = self.marginals(_trees.shape(leaf), dtype)
             return jnp.outer(rows, columns / jnp.sum(columns))
 
-        self._check(like)
+        self.check(like)
         return _trees.cast_like(jax.tree.map(independent, like), like)
+
+    def check(self, like: Params, *, oracle: bool = False) -> None:
+        del oracle
+        shape = check_matrix(like, type(self).__name__)
+        if jax.tree.leaves(like):
+            if 0 in shape:
+                raise ValueError(f"no plan of shape {shape} has positive row and column sums.")
+            self.marginals(shape, _trees.wide_dtype(like))
 
     @abc.abstractmethod
     def _own_shape(self) -> Params:
@@ -117,13 +125,8 @@ class TransportSet(ConvexSet):
 
     def _matrix(self, tree: Params) -> Params:
         """Return the tree in its wide dtype, checked to be one matrix or to have no leaf."""
-        self._check(tree)
+        check_matrix(tree, type(self).__name__)
         return _trees.unify(tree)
-
-    def _check(self, tree: Params) -> None:
-        shape = check_matrix(tree, type(self).__name__)
-        if 0 in shape and jax.tree.leaves(tree):
-            raise ValueError(f"no plan of shape {shape} has positive row and column sums.")
 
     def _shares(self, matrix: Array) -> tuple[Array, Array, Array]:
         """Return the total s, and the marginals r/s and c/s."""

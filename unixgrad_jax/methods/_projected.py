@@ -10,7 +10,7 @@ from unixgrad_jax._types import Array, Gradient, Params
 from unixgrad_jax.geometries import Geometry, has_penalty
 from unixgrad_jax.methods._transform import (
     after,
-    check_geometry,
+    check_euclidean,
     check_update,
     copied,
     displacement,
@@ -55,11 +55,11 @@ def projected(
 
     Args:
         optimizer: what makes the updates; its `update` receives params and all extra arguments.
-        geometry: the constraint set; `geometry.project` is used, its mirror map is not.
+        geometry: the constraint set, with the Euclidean mirror map.
 
     Raises:
-        TypeError: if `geometry` is not a `Geometry`, `optimizer` not an optax transform, or params
-            are complex.
+        TypeError: if `geometry` is not a Euclidean `Geometry`, whose `project` returns the nearest
+            point, `optimizer` not an optax transform, or params are complex.
         ValueError: if the geometry has a penalty, which no projection minimizes; from `update`, if
             params are missing or the gradient does not match them.
 
@@ -75,7 +75,7 @@ def projected(
         raise TypeError(
             f"optimizer must be an optax transform such as optax.sgd(0.1), not {optimizer!r}."
         )
-    check_geometry(geometry)
+    check_euclidean("projected", geometry, "Give the same set with ½‖·‖₂², such as Simplex.")
     if has_penalty(geometry):
         raise ValueError(
             "projected cannot minimize the penalty of a Penalized geometry: project onto its set, "
@@ -91,7 +91,7 @@ def projected(
     def update_fn(
         updates: Gradient, state: Any, params: Params | None = None, **extra_args: Any
     ) -> tuple[Params, Any]:
-        params = check_update(updates, params)
+        params = check_update(updates, params, state.point)
         here = _trees.cast_like(state.point, params)
         steps, inner = optimizer.update(updates, state.inner, here, **extra_args)
         moved = optax.tree.add(state.point, _trees.cast_like(steps, state.point))

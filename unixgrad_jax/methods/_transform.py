@@ -33,7 +33,7 @@ def transform(
         updates: Gradient, state: Any, params: Params | None = None, **extra_args: Any
     ) -> tuple[Params, Any]:
         del extra_args
-        params = check_update(updates, params)
+        params = check_update(updates, params, state.output)
         state, query = advance(state, updates)
         return displacement(query, params), state
 
@@ -109,11 +109,12 @@ def rate_at(learning_rate: LearningRate, step: Array, dtype: DTypeLike) -> Array
     return _trees.scalar("learning_rate", value, dtype)
 
 
-def check_update(updates: Gradient, params: Params | None) -> Params:
-    """Return the params of an update, checked against its gradient.
+def check_update(updates: Gradient, params: Params | None, output: Params) -> Params:
+    """Return the params of an update, checked against its gradient and the answer in the state.
 
     Raises:
-        ValueError: if there are none, or the gradient has another structure or other shapes.
+        TypeError: if a leaf is complex or not numeric.
+        ValueError: if there are none, or one of the three has another structure or other shapes.
     """
     if params is None:
         raise ValueError(
@@ -121,6 +122,9 @@ def check_update(updates: Gradient, params: Params | None) -> Params:
             "They are the point where the gradient was taken."
         )
     _trees.check_same_structure("the gradient", updates, params)
+    _trees.check_same_structure("the params of the state", output, params)
+    for leaf in jax.tree.leaves((updates, params)):
+        _trees.float_dtype(leaf)
     return params
 
 
@@ -157,7 +161,16 @@ def after(step: Array) -> Array:
 
 
 def displacement(query: Params, params: Params) -> Params:
-    """Return query − params in the dtypes of params: `optax.apply_updates` then reaches query."""
-    return jax.tree.map(
-        lambda q, p: (q - jnp.asarray(p, q.dtype)).astype(_trees.float_dtype(p)), query, params
-    )
+    """Return query − params in the dtypes of params: `optax.apply_updates` then reaches query.
+
+    Where the dtype is too narrow for the difference, as far as one update can go.
+    """
+
+    def update(q: Array, p: Any) -> Array:
+        dtype = _trees.float_dtype(p)
+        change, limit = q - jnp.asarray(p, q.dtype), float(jnp.finfo(dtype).max)
+        if limit < float(jnp.finfo(q.dtype).max):
+            change = _trees.clip(change, -limit, limit)
+        return change.astype(dtype)
+
+    return jax.tree.map(update, query, params)

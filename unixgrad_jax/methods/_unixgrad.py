@@ -123,6 +123,7 @@ def unixgrad(
         return state._replace(hint=optax.tree.zeros_like(state.average))
 
     def update_half(state: UniXGradState, gradient: Gradient) -> tuple[UniXGradState, Params]:
+        _check_mode(state, opaque=False)
         return take_turns(UniXGradRules(diameter, offset), geometry, state, gradient)
 
     def update_opaque(
@@ -134,7 +135,8 @@ def unixgrad(
         **extra_args: Any,
     ) -> tuple[Params, Any]:
         del extra_args
-        params = check_update(updates, params)
+        _check_mode(state, opaque=True)
+        params = check_update(updates, params, state.average)
         if grad_fn is None:
             raise ValueError(
                 "opaque mode needs update(..., grad_fn=...), a function from params to a gradient. "
@@ -170,6 +172,14 @@ def check_hyperparameters(
     check_diameter(diameter)
     if offset is not None:
         _validation.check_number("offset", offset, positive=True)
+
+
+def _check_mode(state: UniXGradState, *, opaque: bool) -> None:
+    if (state.hint is None) != opaque:
+        of, wanted = ("half-step", "opaque") if opaque else ("opaque", "half-step")
+        raise ValueError(
+            f"this state comes from the {of} mode; the {wanted} mode needs one from its own init."
+        )
 
 
 def init(geometry: Geometry, params: Params) -> UniXGradState:
