@@ -190,6 +190,23 @@ def test_the_dual_norm_ignores_what_is_constant_on_the_set(case: Case, dtype: np
     plain = squared_dual_norm(jnp.asarray(g, dtype))
     shifted = squared_dual_norm(jnp.asarray(g + 3 * case.normal, dtype))
     np.testing.assert_allclose(plain, shifted, rtol=100 * np.finfo(dtype).eps)
+    huge = jnp.asarray(8 * g + 1e8 * case.normal, dtype)  # as rounded, whatever that leaves of g
+    left = np.asarray(huge, np.float64) - 1e8 * case.normal
+    np.testing.assert_allclose(
+        squared_dual_norm(huge), squared_dual_norm(jnp.asarray(left, dtype)), rtol=1e-4
+    )
+
+
+def test_the_dual_norm_is_attained(case: Case, dtype: np.dtype) -> None:
+    """d = ∇(‖g‖*²/2) lies in the tangent space, and has ⟨g, d⟩ = ‖g‖*² and ‖d‖ = ‖g‖*."""
+    half_square = jax.value_and_grad(lambda g: on_vectors(case, "squared_dual_norm")(g) / 2)
+    for g in np.random.default_rng(20).normal(size=(5, case.size)):
+        value, slope = half_square(jnp.asarray(g, dtype))
+        direction = np.asarray(slope, np.float64)
+        np.testing.assert_allclose(direction @ g, 2 * value, rtol=1e-4)
+        np.testing.assert_allclose(case.norm(direction), np.sqrt(2 * value), rtol=1e-4)
+        if case.normal is not None:
+            assert abs(direction @ case.normal) <= 1e-5 * np.abs(direction).sum()
 
 
 def test_linear_minimization_beats_1000_members(case: Case, dtype: np.dtype) -> None:

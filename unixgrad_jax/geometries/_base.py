@@ -176,9 +176,12 @@ def root(value: Array) -> Array:
 def tangent_square(gradient: Gradient) -> Array:
     """Return ‖g − mean(g)‖₂², the square of g on vectors whose entries sum to 0."""
     wide = _trees.unify(gradient)
-    mean = _trees.total(wide, _trees.wide_dtype(wide)) / max(_trees.size(wide), 1)
+    dtype, size = _trees.wide_dtype(wide), max(_trees.size(wide), 1)
+    mean = _trees.total(wide, dtype) / size
     centered = jax.tree.map(lambda g: g - mean, wide)
-    return _trees.vdot(centered, centered)
+    # The mean may be off by its own rounding, which beside a large one is not small.
+    rest, squares = _trees.totals([centered, jax.tree.map(jnp.square, centered)], dtype)
+    return _trees.at_least(squares - rest * (rest / size), 0)
 
 
 def squared_l1_norm(difference: Params) -> Array:

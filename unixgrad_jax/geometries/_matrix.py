@@ -54,6 +54,13 @@ def like_matrix(matrix: Array, tree: Params) -> Params:
     return _trees.cast_like(jax.tree.map(lambda _: matrix, tree), tree)
 
 
+def traceless(matrix: Array) -> Array:
+    """Return A − (tr A/n)·I; A itself where the trace is not finite."""
+    mean = jnp.trace(matrix) / max(matrix.shape[0], 1)
+    shift = jnp.where(jnp.isfinite(mean), mean, 0)
+    return matrix - shift * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+
+
 def symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 

@@ -18,6 +18,7 @@ from unixgrad_jax.geometries._matrix import (
     map_eigenvalues,
     matrix_of,
     symmetric,
+    traceless,
 )
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
@@ -31,7 +32,7 @@ class SpectrahedronSet(ConvexSet):
         _validation.check_number("trace", self.trace, positive=True)
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        matrix = symmetric(self._matrix(gradient))
+        matrix = traceless(symmetric(self._matrix(gradient)))
         return like_matrix(map_eigenvalues(_least_share, matrix, self._trace(gradient)), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
@@ -78,17 +79,17 @@ class Spectrahedron(SpectrahedronSet, Euclidean):
     trace: Scalar = 1.0
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
+        slope = like_matrix(traceless(self._matrix(gradient)), gradient)
+        return _trees.cast_like(self.project(gradient_step(mirror, slope, step_size)), mirror)
 
     def project(self, point: Params) -> Params:
         matrix = symmetric(bring_near(self._matrix(point), self._trace(point)))
         return like_matrix(map_eigenvalues(_to_simplex, matrix, self._trace(point)), point)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
-        matrix = symmetric(self._matrix(gradient))
-        size = matrix.shape[0]
-        traceless = matrix - jnp.trace(matrix) / max(size, 1) * jnp.eye(size, dtype=matrix.dtype)
-        return _trees.vdot(traceless, traceless)
+        # Twice, since the mean of a large trace is off by its own rounding.
+        matrix = traceless(traceless(symmetric(self._matrix(gradient))))
+        return _trees.vdot(matrix, matrix)
 
     def diameter(self, like: Params) -> Array:
         size = check_matrix(like, "Spectrahedron", square=True)[0]
@@ -134,7 +135,7 @@ class EntropicSpectrahedron(SpectrahedronSet):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         trace = self._trace(mirror)
-        slope = symmetric(self._matrix(_trees.cast_like(gradient, _trees.widen(mirror))))
+        slope = traceless(symmetric(self._matrix(_trees.cast_like(gradient, _trees.widen(mirror)))))
         size = _trees.scalar("step_size", step_size, trace.dtype) / trace
         moved = gradient_step(self._matrix(mirror), slope, size)
         return like_matrix(map_eigenvalues(_log_softmax, moved, trace), mirror)
@@ -148,7 +149,7 @@ class EntropicSpectrahedron(SpectrahedronSet):
         return like_matrix(map_eigenvalues(_inside_simplex, matrix, self._trace(point)), point)
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
-        matrix = symmetric(self._matrix(gradient))
+        matrix = traceless(symmetric(self._matrix(gradient)))
         if not matrix.size:
             return jnp.zeros((), matrix.dtype)
         values = jnp.linalg.eigvalsh(matrix)
