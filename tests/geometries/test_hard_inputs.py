@@ -80,6 +80,42 @@ def test_balls_share_equally_between_four_entries_of_1e38(geometry: ux.Geometry)
     assert float(geometry.violation(shares)) <= 1e-6
 
 
+@pytest.mark.parametrize(
+    "geometry", [ux.L2Ball(), ux.PNormBall(), ux.GroupBall(axis=None), ux.GroupBall()], ids=name
+)
+def test_linear_oracles_and_projections_see_the_direction_of_entries_of_1e38(
+    geometry: ux.Geometry,
+) -> None:
+    """The reciprocal of more than 8e37 is a subnormal number, which XLA counts as 0."""
+    direction = jnp.array([[1.0, 2.0], [-2.5, 0.0]], jnp.float32)
+    for function in (geometry.minimize_linear, geometry.project):
+        np.testing.assert_allclose(function(1e38 * direction), function(8 * direction), rtol=1e-5)
+
+
+@pytest.mark.parametrize("geometry", [ux.EntropicSimplex(), ux.Birkhoff()], ids=name)
+def test_entropies_keep_the_shares_of_entries_of_1e38(geometry: ux.Geometry) -> None:
+    shares = jnp.array([[1.0, 2.0], [3.0, 0.5]], jnp.float32)
+    np.testing.assert_allclose(
+        geometry.project(1e38 * shares), geometry.project(8 * shares), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "geometry", [ux.L2Ball(np.inf), ux.PNormBall(np.inf), ux.L1Ball(np.inf)], ids=name
+)
+def test_linear_oracles_of_infinite_balls_point_to_infinity(geometry: ux.Geometry) -> None:
+    vertex = geometry.minimize_linear(jnp.array([0.0, 3.0, 0.0]))
+    np.testing.assert_array_equal(vertex, [0.0, -np.inf, 0.0])
+
+
+@pytest.mark.parametrize("geometry", [ux.GroupBall(), ux.CappedSimplex(2.0, 0.75)], ids=name)
+def test_steps_that_would_overflow_end_at_a_vertex(geometry: ux.Geometry) -> None:
+    gradient = jnp.array([[1.0, 2.0], [-2.5, 0.0]], jnp.float32)
+    start = geometry.interior_point(gradient)
+    stepped = geometry.step(start, 1e20 * gradient, 1e30)
+    np.testing.assert_allclose(stepped, geometry.minimize_linear(gradient), atol=1e-6)
+
+
 def test_group_ball_shares_equally_between_two_groups_of_1e38() -> None:
     point = jnp.array([[6e37, 8e37], [-1e38, 0.0], [1e37, 1e37]], jnp.float32)
     np.testing.assert_allclose(
@@ -193,6 +229,17 @@ def test_group_ball_keeps_the_digits_of_the_anchor_under_a_huge_common_gradient(
     np.testing.assert_allclose(stepped, anchor, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("geometry", [ux.Spectrahedron(), ux.EntropicSpectrahedron()], ids=name)
+def test_spectrahedra_keep_the_digits_of_a_gradient_beside_a_huge_common_part(
+    geometry: ux.Geometry,
+) -> None:
+    small = jnp.array([[0.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 0.5]], jnp.float32)
+    mirror = geometry.to_mirror(geometry.interior_point(small))
+    huge = 4e6 * jnp.eye(3) + small
+    expected, stepped = (geometry.to_point(geometry.step(mirror, g, 1.0)) for g in (small, huge))
+    np.testing.assert_allclose(stepped, expected, atol=1e-6)
+
+
 def test_entropic_spectrahedron_keeps_its_digits_under_a_huge_gradient() -> None:
     """Two eigenvalues that share, and one that a gradient of 1e6 has sent away."""
     geometry = ux.EntropicSpectrahedron()
@@ -249,6 +296,12 @@ def test_sizes_have_derivatives_at_zero_in_both_modes(
     expected = np.eye(2) / 2 if "hedron" in geometry.__name__ else np.zeros((2, 2))
     for mode in (jax.jacfwd, jax.jacrev):
         np.testing.assert_allclose(mode(projected)(2.0), expected, atol=1e-6)
+
+
+def test_the_step_of_a_ball_that_is_a_point_has_a_derivative_in_the_radius() -> None:
+    for jacobian in (jax.jacfwd, jax.jacrev):
+        slope = jacobian(lambda r: ux.L2Ball(r).step(jnp.zeros(2), jnp.array([3.0, -4.0]), 1.0))
+        np.testing.assert_allclose(slope(0.0), [-0.6, 0.8], rtol=1e-6)
 
 
 def test_a_ball_of_infinite_radius_has_derivatives() -> None:

@@ -394,7 +394,10 @@ def test_bad_marginals_and_params_are_refused(build: Any, message: str) -> None:
 
 
 def test_totals_that_differ_show_as_nan_where_they_cannot_be_checked() -> None:
-    assert jnp.isnan(TransportPolytope(1.0, 1.0).project(jnp.ones((2, 3)))).all()
+    project = jax.jit(lambda plans: plans.project(jnp.ones((2, 3))))
+    assert jnp.isnan(project(TransportPolytope(1.0, 1.0))).all()
+    with pytest.raises(ValueError, match=r"the same total, but their totals are 2\.0 and 3\.0"):
+        TransportPolytope(1.0, 1.0).project(jnp.ones((2, 3)))
 
 
 @pytest.mark.parametrize("shape", by_default([(3, 4)], [(3, 3), (3, 4), (8, 5), (20, 20)]))

@@ -11,6 +11,7 @@ from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     FullSpace,
+    divide,
     gradient_step,
     register,
     root,
@@ -131,7 +132,7 @@ class L2Ball(FullSpace):
         _, inverse_norm = _compare(unit, jnp.zeros((), _trees.wide_dtype(wide)))
         reach = _trees.scalar("radius", self.radius, inverse_norm.dtype) * inverse_norm
         vertex = jax.tree.map(
-            lambda u, *center: sum(center) - reach * u, unit, *self._centers(unit)
+            lambda u, *center: sum(center) - along(reach, u), unit, *self._centers(unit)
         )
         return _trees.cast_like(vertex, gradient)
 
@@ -241,11 +242,11 @@ def _out_of_range(squared: Array, radius: Array) -> Array:
 
 
 def _unit_of_length(radius: Array) -> Array:
-    """Return about 2²⁰·r as a constant power of two, far from the ends of the dtype's range."""
+    """Return about 2²⁰·r, a constant power of two far from the ends of the range; 1 for r = 0."""
     limits = jnp.finfo(radius.dtype)
     power = lax.reduce_precision(lax.stop_gradient(radius), limits.nexp, mantissa_bits=0)
     farthest = 2.0 ** (limits.maxexp * 5 // 8)
-    return jnp.clip(2.0**20 * power, 1 / farthest, farthest)
+    return jnp.where(power > 0, jnp.clip(2.0**20 * power, 1 / farthest, farthest), 1)
 
 
 def _compare(vector: Params, limit: Array) -> tuple[Array, Array]:
@@ -269,9 +270,14 @@ def largest_to_one(vector: Params) -> tuple[Params, Array]:
 
     def to_unit(v: Array) -> Array:
         limit = jnp.where(jnp.isinf(v), jnp.sign(v), jnp.where(jnp.isnan(v), v, 0))
-        return jnp.where(jnp.isinf(scale), limit, v / divisor)
+        return jnp.where(jnp.isinf(scale), limit, divide(v, divisor))
 
     return jax.tree.map(to_unit, vector), divisor
+
+
+def along(reach: Array, direction: Array) -> Array:
+    """Return reach·d, 0 where d is: also for an infinite reach."""
+    return jnp.where(direction == 0, direction, reach * direction)
 
 
 def _l2_norm(vector: Params) -> Array:

@@ -167,6 +167,20 @@ def bring_near(point: Params, size: Array) -> Params:
     return jax.tree.map(near, point)
 
 
+def without_overflow(step_size: Scalar, steepest: Array) -> Array:
+    """Return s, or the size at which s·g is near the end of the range: to a vertex, either way."""
+    size = _trees.scalar("step_size", step_size, steepest.dtype)
+    longest = float(jnp.finfo(steepest.dtype).max) / 64 / jnp.where(steepest > 0, steepest, 1)
+    return jnp.where(jnp.isinf(steepest), size, jnp.minimum(size, longest))
+
+
+def divide(value: Array, divisor: Array) -> Array:
+    """Return v/d for d ≥ |v|, also where 1/d, which XLA multiplies by instead, would be flushed."""
+    power = 2.0 ** (jnp.finfo(divisor.dtype).maxexp // 2)
+    factor = jnp.where(divisor > power, 1 / power, 1).astype(divisor.dtype)
+    return (value * factor) / (divisor * factor)
+
+
 def root(value: Array) -> Array:
     """Return √v for v ≥ 0, with derivative 0 at 0."""
     positive = value > 0

@@ -13,6 +13,7 @@ from unixgrad_jax.geometries._base import (
     register,
     shape_from,
     tangent_square,
+    without_overflow,
 )
 from unixgrad_jax.geometries._softmax import above_least
 from unixgrad_jax.geometries._threshold import capped_threshold, clip_to_sum
@@ -49,9 +50,9 @@ class CappedSimplex(Euclidean):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         steep = above_least(gradient)
-        moved = gradient_step(mirror, steep, step_size)
-        target, cap = self._sizes(moved)
-        size = _trees.scalar("step_size", step_size, target.dtype)
+        target, cap = self._sizes(mirror)
+        size = without_overflow(step_size, _trees.largest(lax.stop_gradient(steep), target.dtype))
+        moved = gradient_step(mirror, steep, size)
         threshold = _coarse_threshold(moved, target, cap)
         # Entries strictly inside share the gradient −τ/s: without it, they are as small as the cap.
         long = jnp.abs(threshold) > 4 * target

@@ -8,13 +8,15 @@ from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._balls import euclidean_ball_diameter
+from unixgrad_jax.geometries._balls import along, euclidean_ball_diameter
 from unixgrad_jax.geometries._base import (
     FullSpace,
     bring_near,
+    divide,
     gradient_step,
     register,
     root,
+    without_overflow,
     zeros,
 )
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
@@ -53,12 +55,12 @@ class GroupBall(FullSpace):
         check_axis(self.axis)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        moved = gradient_step(mirror, gradient, step_size)
-        radius = self._radius(moved)
-        size = _trees.scalar("step_size", step_size, radius.dtype)
+        radius = self._radius(mirror)
         anchor, slope = (_trees.as_dtype(tree, radius.dtype) for tree in (mirror, gradient))
         slopes = group_norms(slope, self.axis)
         steepest = lax.stop_gradient(_trees.largest(slopes, radius.dtype))
+        size = without_overflow(step_size, steepest)
+        moved = gradient_step(anchor, slope, size)
         shifted = norms_beyond(anchor, slope, size, steepest, self.axis)
         norms = group_norms(moved, self.axis)
         return _trees.cast_like(self._shrink(moved, norms, shifted), mirror)
@@ -73,8 +75,9 @@ class GroupBall(FullSpace):
         """Return the projection; `shifted` are the group norms up to a common shift."""
         radius = self._radius(point)
         outside = _trees.total(norms, radius.dtype) > radius
-        start = _trees.largest(lax.stop_gradient(shifted), radius.dtype) - radius
-        shrunk = shrink_to_sum(shifted, radius, start)
+        target = jnp.where(outside, radius, 0)  # an infinite one has no derivatives
+        start = _trees.largest(lax.stop_gradient(shifted), radius.dtype) - target
+        shrunk = shrink_to_sum(shifted, target, start)
         return jax.tree.map(
             lambda x, to: jnp.where(outside, to * direction(x, self.axis), x), point, shrunk
         )
@@ -97,7 +100,7 @@ class GroupBall(FullSpace):
         share = radius / jnp.maximum(ties, 1)
 
         def vertex(g: Array, norm: Array) -> Array:
-            return -jnp.where(norm < steepest, 0, share) * direction(g, self.axis)
+            return -along(jnp.where(norm < steepest, 0, share), direction(g, self.axis))
 
         return _trees.cast_like(jax.tree.map(vertex, wide, norms), gradient)
 
@@ -146,7 +149,7 @@ def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
         )
     largest = jnp.max(jnp.abs(leaf), axis=axis, keepdims=True, initial=0)
     scale = lax.stop_gradient(jnp.where(largest == 0, 1, largest))
-    return leaf / scale, scale
+    return divide(leaf, scale), scale
 
 
 def _unit_norm(unit: Array, axis: Axis) -> Array:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Params
@@ -55,9 +56,15 @@ def like_matrix(matrix: Array, tree: Params) -> Params:
 
 
 def traceless(matrix: Array) -> Array:
-    """Return A − (tr A/n)·I; A itself where the trace is not finite."""
-    mean = jnp.trace(matrix) / max(matrix.shape[0], 1)
-    shift = jnp.where(jnp.isfinite(mean), mean, 0)
+    """Return A − (tr A/n)·I."""
+    size = matrix.shape[0]
+    return matrix - jnp.trace(matrix) / max(size, 1) * jnp.eye(size, dtype=matrix.dtype)
+
+
+def above_least_diagonal(matrix: Array) -> Array:
+    """Return A − min Aᵢᵢ·I: what all eigenvalues have in common does not cost the least digits."""
+    least = jnp.min(jnp.diagonal(matrix), initial=jnp.inf)
+    shift = lax.stop_gradient(jnp.where(jnp.isfinite(least), least, 0))
     return matrix - shift * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
 
 

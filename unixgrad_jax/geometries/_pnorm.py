@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._balls import largest_to_one
+from unixgrad_jax.geometries._balls import along, largest_to_one
 from unixgrad_jax.geometries._base import ConvexSet, gradient_step, register, zeros
 
 
@@ -78,7 +78,7 @@ class PNormBall(ConvexSet):
         unit = largest_to_one(wide)[0]
         ray = _powers(unit, q - 1)
         reach = self._radius(wide) / _power_sum(unit, q) ** (1 / p)
-        return _trees.cast_like(_scaled(-reach, ray), gradient)
+        return _trees.cast_like(jax.tree.map(lambda d: along(-reach, d), ray), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         return zeros(like, "PNormBall")

@@ -9,6 +9,7 @@ from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     ConvexSet,
     Euclidean,
+    divide,
     equal_shares,
     gradient_step,
     register,
@@ -153,11 +154,15 @@ class EntropicSimplex(SimplexSet):
         target = _trees.scalar("total", self.total, dtype)
         top = lax.stop_gradient(_trees.largest(wide, dtype))
         floor = jnp.finfo(dtype).eps * target / max(_trees.size(wide), 1)
-        scale = target / jnp.maximum(top, target)  # no sum overflows; 1 on feasible points
         finite = jnp.isfinite(top) | jnp.isnan(top)
+
+        def scaled(x: Array) -> Array:
+            """Return a feasible x as it is, others so that no sum overflows."""
+            return jnp.where(top > target, target * divide(x, jnp.maximum(top, target)), x)
+
         lifted = jax.tree.map(
             lambda x: _trees.at_least(
-                jnp.where(finite | jnp.isnan(x), scale * x, target * (x == top)), floor
+                jnp.where(finite | jnp.isnan(x), scaled(x), target * (x == top)), floor
             ),
             wide,
         )

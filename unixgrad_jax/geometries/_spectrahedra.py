@@ -13,6 +13,7 @@ from unixgrad_jax.geometries._base import (
     shape_from,
 )
 from unixgrad_jax.geometries._matrix import (
+    above_least_diagonal,
     check_matrix,
     like_matrix,
     map_eigenvalues,
@@ -32,7 +33,7 @@ class SpectrahedronSet(ConvexSet):
         _validation.check_number("trace", self.trace, positive=True)
 
     def minimize_linear(self, gradient: Gradient) -> Params:
-        matrix = traceless(symmetric(self._matrix(gradient)))
+        matrix = symmetric(self._matrix(gradient))
         return like_matrix(map_eigenvalues(_least_share, matrix, self._trace(gradient)), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
@@ -79,7 +80,7 @@ class Spectrahedron(SpectrahedronSet, Euclidean):
     trace: Scalar = 1.0
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        slope = like_matrix(traceless(self._matrix(gradient)), gradient)
+        slope = like_matrix(above_least_diagonal(self._matrix(gradient)), gradient)
         return _trees.cast_like(self.project(gradient_step(mirror, slope, step_size)), mirror)
 
     def project(self, point: Params) -> Params:
@@ -135,9 +136,9 @@ class EntropicSpectrahedron(SpectrahedronSet):
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         trace = self._trace(mirror)
-        slope = traceless(symmetric(self._matrix(_trees.cast_like(gradient, _trees.widen(mirror)))))
+        slope = symmetric(self._matrix(_trees.cast_like(gradient, _trees.widen(mirror))))
         size = _trees.scalar("step_size", step_size, trace.dtype) / trace
-        moved = gradient_step(self._matrix(mirror), slope, size)
+        moved = gradient_step(self._matrix(mirror), above_least_diagonal(slope), size)
         return like_matrix(map_eigenvalues(_log_softmax, moved, trace), mirror)
 
     def to_point(self, mirror: Mirror) -> Params:

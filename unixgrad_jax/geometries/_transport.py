@@ -10,7 +10,14 @@ from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import ConvexSet, register, root, shape_from, squared_l1_norm
+from unixgrad_jax.geometries._base import (
+    ConvexSet,
+    divide,
+    register,
+    root,
+    shape_from,
+    squared_l1_norm,
+)
 from unixgrad_jax.geometries._matrix import check_matrix
 from unixgrad_jax.geometries._scaling import scale_to_marginals
 from unixgrad_jax.geometries._shortest_paths import optimal_plan
@@ -57,7 +64,7 @@ class TransportSet(ConvexSet):
             floor = jnp.finfo(_trees.float_dtype(like)).eps * jnp.outer(rows, columns)
             top = lax.stop_gradient(jnp.max(x))
             finite = jnp.isfinite(top) | jnp.isnan(top)
-            shares = jnp.where(finite, x / jnp.maximum(top, total), x == top)
+            shares = jnp.where(finite, divide(x, jnp.maximum(top, total)), x == top)
             log_plan = scale_to_marginals(jnp.log(_trees.at_least(shares, floor)), rows, columns)
             plan = jnp.maximum(jnp.exp(log_plan), floor)  # exp may round to 0
             return _round(total * plan, total * rows, total * columns)
@@ -117,7 +124,11 @@ class TransportSet(ConvexSet):
         if jax.tree.leaves(like):
             if 0 in shape:
                 raise ValueError(f"no plan of shape {shape} has positive row and column sums.")
-            self.marginals(shape, _trees.wide_dtype(like))
+            self._check_marginals(shape)
+
+    @abc.abstractmethod
+    def _check_marginals(self, shape: tuple[int, ...]) -> None:
+        """Check that there are m×n plans, as far as values are known."""
 
     @abc.abstractmethod
     def _own_shape(self) -> Params:
@@ -188,9 +199,16 @@ class TransportPolytope(TransportSet):
     def marginals(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, Array]:
         rows = _marginal("row_sums", self.row_sums, shape[0], dtype)
         columns = _marginal("column_sums", self.column_sums, shape[1], dtype)
-        _check_totals(rows, columns)
         ratio = jnp.sum(rows) / jnp.sum(columns)
         return rows, columns * jnp.where(jnp.abs(ratio - 1) <= 2e-5, ratio, jnp.nan)
+
+    def _check_marginals(self, shape: tuple[int, ...]) -> None:
+        sums = self.row_sums, self.column_sums
+        for name, one, size in zip(("row_sums", "column_sums"), sums, shape, strict=True):
+            _check_length(name, one, size)
+        rows, columns = map(_validation.concrete, sums)
+        if rows is not None and columns is not None:
+            _check_totals(np.broadcast_to(rows, shape[:1]), np.broadcast_to(columns, shape[1:]))
 
     def _own_shape(self) -> Params:
         shape = (*_trees.shape(self.row_sums), *_trees.shape(self.column_sums))
@@ -214,21 +232,28 @@ class Birkhoff(TransportSet):
     """
 
     def marginals(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, Array]:
+        self._check_marginals(shape)
+        return jnp.ones(shape[0], dtype), jnp.ones(shape[1], dtype)
+
+    def _check_marginals(self, shape: tuple[int, ...]) -> None:
         if shape[0] != shape[1]:
             raise ValueError(f"Birkhoff takes square matrices, but this one has shape {shape}.")
-        return jnp.ones(shape[0], dtype), jnp.ones(shape[1], dtype)
 
     def _own_shape(self) -> Params:
         return 0.0
 
 
 def _marginal(name: str, sums: Array | Scalar, size: int, dtype: DTypeLike) -> Array:
+    _check_length(name, sums, size)
+    return jnp.broadcast_to(jnp.asarray(sums, dtype), (size,))
+
+
+def _check_length(name: str, sums: Array | Scalar, size: int) -> None:
     if _trees.shape(sums) not in ((), (size,)):
         raise ValueError(
             f"{name} must be a scalar or have shape {(size,)} for these params, but has shape "
             f"{_trees.shape(sums)}. For several problems at once, map over it with jax.vmap."
         )
-    return jnp.broadcast_to(jnp.asarray(sums, dtype), (size,))
 
 
 def _check_totals(rows: Array | Scalar, columns: Array | Scalar) -> None:
