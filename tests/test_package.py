@@ -63,7 +63,8 @@ PUBLIC = {
 
 LAYERS = [
     ["_types"],
-    ["_validation", "_trees", "_packed"],
+    ["_validation", "_sums", "_packed"],
+    ["_trees"],
     ["geometries", "datasets"],
     [
         "_template",

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
+from unixgrad_jax._sums import sum_of
 from unixgrad_jax._types import Array, Params, Scalar
 
 
@@ -69,7 +70,7 @@ def cast_like(tree: Params, like: Params) -> Params:
 
 def total(tree: Params, dtype: DTypeLike) -> Array:
     """Return the sum of all entries, accumulated in `dtype`."""
-    sums = [jnp.sum(leaf, dtype=dtype) for leaf in jax.tree.leaves(tree)]
+    sums = [sum_of(jnp.asarray(leaf, dtype)) for leaf in jax.tree.leaves(tree)]
     return sum(sums[1:], sums[0]) if sums else jnp.zeros((), dtype)
 
 
