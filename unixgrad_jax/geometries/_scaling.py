@@ -12,6 +12,9 @@ from unixgrad_jax.geometries._matrix import product
 TOLERANCE = 16
 """The l1 error of the marginals that a scaling is accepted with, in units of ε·s."""
 
+SWEEPS = 4
+"""Sinkhorn steps that come first, without logarithms."""
+
 RIDGE = 8
 """What is added to the unit diagonal of the Hessian, in units of ε: more than its rounding."""
 
@@ -122,7 +125,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
     cold = _normalize_rows(kernel, rows)
     start = _Iterate(
         log_plan=cold,
-        missing=_lacking(cold, columns)[0],
+        missing=_first_sweeps(cold, rows, columns),
         temperature=jnp.ones((), kernel.dtype),
         reserve=jnp.max(jnp.where(jnp.isfinite(cold), -cold, 0)) / 8,
         error=jnp.asarray(jnp.inf, kernel.dtype),
@@ -130,6 +133,19 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         iterations=jnp.zeros((), jnp.int32),
     )
     return lax.while_loop(lambda at: ~at.done & (at.iterations < 300), improve, start)
+
+
+def _first_sweeps(log_plan: Array, rows: Array, columns: Array) -> Array:
+    """Return the change of v in a few Sinkhorn steps on the plan itself; 0 where that underflows.
+
+    A product with a vector takes a fifth of the time of a pass of logarithms.
+    """
+    plan = lax.stop_gradient(jnp.exp(log_plan))
+    weights = columns / jnp.sum(plan, axis=0)
+    for _ in range(SWEEPS):
+        weights = columns / product(rows / product(plan, weights), plan)
+    usable = jnp.all((weights > 0) & jnp.isfinite(weights))
+    return jnp.where(usable, jnp.log(jnp.where(usable, weights, 1)), 0)
 
 
 def _lacking(log_plan: Array, columns: Array) -> tuple[Array, Array]:
