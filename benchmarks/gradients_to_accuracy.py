@@ -27,7 +27,6 @@ import unixgrad_jax as ux
 ERRORS = (1e-2, 1e-4, 1e-6, 1e-8)
 GAPS = (1e-4, 1e-6)
 COMPARED_AT = 1e-6
-BASELINE = "FISTA told L"
 NEVER = "-"
 Row = dict[str, Any]
 
@@ -96,16 +95,24 @@ def pivot(table: list[Row], column: str, methods: list[str]) -> list[Row]:
     return [{"problem": problem, **counts} for problem, counts in by_problem.items()]
 
 
-def ratios(table: list[Row]) -> list[Row]:
-    """Return `minimize` over FISTA told L, where both got there, and the median."""
+def summary(table: list[Row], column: str, methods: list[str]) -> list[Row]:
+    """Return the counts of each method in units of those of `minimize`, where both got there."""
+    counts = pivot(table, column, methods)
     result: list[Row] = []
-    for row in pivot(table, _error(COMPARED_AT), ["minimize", BASELINE]):
-        own, other = row["minimize"], row[BASELINE]
-        if NEVER not in (own, other):
-            result.append({**row, "ratio": own / other})
-    if result:
-        median = statistics.median(row["ratio"] for row in result)
-        result.append({"problem": "median", "minimize": "", BASELINE: "", "ratio": median})
+    for method in methods:
+        both = [row for row in counts if NEVER not in (row["minimize"], row[method])]
+        if both:
+            multiples = [row[method] / row["minimize"] for row in both]
+            result.append(
+                {
+                    "method": method,
+                    "problems": len(both),
+                    "median count": statistics.median(row[method] for row in both),
+                    "over minimize: median": statistics.median(multiples),
+                    "least": min(multiples),
+                    "most": max(multiples),
+                }
+            )
     return result
 
 
@@ -170,13 +177,15 @@ def main() -> None:
     for column in [*map(_error, ERRORS), *map(_gap, GAPS)]:
         print(f"\nGradients to {column}")
         show(pivot(table, column, options.methods), None)
-    compared = ratios(table)
-    if compared:
-        print(f"\nGradients to {_error(COMPARED_AT)}, over {BASELINE}")
-        show(compared, None)
+    summaries = {}
+    if "minimize" in options.methods:
+        for column in (_error(COMPARED_AT), _gap(COMPARED_AT)):
+            summaries[column] = summary(table, column, options.methods)
+            print(f"\nGradients to {column}, over those of minimize")
+            show(summaries[column], None)
     if options.output:
         options.output.write_text(
-            json.dumps({"counts": table, "ratios": compared}, indent=1), encoding="utf-8"
+            json.dumps({"counts": table, "summaries": summaries}, indent=1), encoding="utf-8"
         )
     if options.plot:
         profile(table, options.methods, options.plot)

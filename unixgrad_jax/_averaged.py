@@ -36,7 +36,7 @@ STEEP = 30
 """How asymmetric the growth of f along a step may be; 1 for a quadratic, 10 for exp over 10."""
 
 
-class Run(NamedTuple):
+class Averaging(NamedTuple):
     """The method since its last restart.
 
     Attributes:
@@ -60,20 +60,20 @@ class Run(NamedTuple):
     failed: Array
 
 
-class _Turn(NamedTuple):
+class _Carry(NamedTuple):
     """What the loops carry.
 
     Attributes:
         search: what is known.
         best: the best point, with its gradient.
-        run: the method.
+        averaging: the method.
         patience: iterations that a run gets before it can stall.
         checked_gap: the proven gap at the last check.
     """
 
     search: Search
     best: Point
-    run: Run
+    averaging: Averaging
     patience: Array
     checked_gap: Array
 
@@ -86,7 +86,7 @@ def run(
     limits: Limits,
     callback: Callable[..., None] | None,
 ) -> Search:
-    """Run from the best point until the search ends.
+    """Averaging from the best point until the search ends.
 
     Args:
         evaluate: the problem.
@@ -100,44 +100,46 @@ def run(
         What is known then.
     """
 
-    def block(turn: _Turn) -> _Turn:
-        end = jnp.minimum(turn.search.num_steps + CHECK_EVERY, limits.max_steps)
+    def block(carry: _Carry) -> _Carry:
+        end = jnp.minimum(carry.search.num_steps + CHECK_EVERY, limits.max_steps)
 
-        def unchecked(turn: _Turn) -> Array:
-            return turn.search.running & (turn.search.num_steps < end) & ~turn.run.failed
+        def unchecked(carry: _Carry) -> Array:
+            return carry.search.running & (carry.search.num_steps < end) & ~carry.averaging.failed
 
-        turn = while_loop(unchecked, lambda turn: _iterate(evaluate, turn, diameter, limits), turn)
-        turn = lax.cond(
-            turn.search.running & ~turn.run.failed,
-            lambda turn: _with_extra_bounds(evaluate, turn, limits),
-            lambda turn: turn,
-            turn,
+        carry = while_loop(
+            unchecked, lambda carry: _iterate(evaluate, carry, diameter, limits), carry
         )
-        turn = _restart_if_due(evaluate, turn)
-        search = finish(turn.search, ~jnp.isfinite(turn.run.sum_squares), Status.NONFINITE)
+        carry = lax.cond(
+            carry.search.running & ~carry.averaging.failed,
+            lambda carry: _with_extra_bounds(evaluate, carry, limits),
+            lambda carry: carry,
+            carry,
+        )
+        carry = _restart_if_due(evaluate, carry)
+        search = finish(carry.search, ~jnp.isfinite(carry.averaging.sum_squares), Status.NONFINITE)
         search = give_up_if_hopeless(search, evaluate.rounding, limits)
         if callback is not None:
             report(search, callback)
-        return turn._replace(search=search)
+        return carry._replace(search=search)
 
     best = evaluate(search.best.params)
     search = search._replace(
         num_gradients=search.num_gradients + 1, num_restarts=search.num_restarts + 1
     )
-    turn = _Turn(
+    carry = _Carry(
         search=search,
         best=best,
-        run=_fresh(evaluate, best, sum_squares),
+        averaging=_fresh(evaluate, best, sum_squares),
         patience=jnp.asarray(FIRST_PATIENCE, jnp.int32),
         checked_gap=search.gap,
     )
-    return while_loop(lambda turn: turn.search.running, block, turn).search
+    return while_loop(lambda carry: carry.search.running, block, carry).search
 
 
-def _fresh(evaluate: Evaluate, start: Point, sum_squares: Array) -> Run:
+def _fresh(evaluate: Evaluate, start: Point, sum_squares: Array) -> Averaging:
     """Return a run that begins at an evaluated point. Σ stays: it has learned (L·D)²."""
     wide = _trees.unify(start.params)
-    return Run(
+    return Averaging(
         step=jnp.zeros((), jnp.int32),
         anchor=evaluate.geometry.to_mirror(wide),
         average=Average(wide, optax.tree.zeros_like(wide)),
@@ -149,14 +151,14 @@ def _fresh(evaluate: Evaluate, start: Point, sum_squares: Array) -> Run:
     )
 
 
-def _iterate(evaluate: Evaluate, turn: _Turn, diameter: Array, limits: Limits) -> _Turn:
+def _iterate(evaluate: Evaluate, carry: _Carry, diameter: Array, limits: Limits) -> _Carry:
     """Take one iteration, or reject it and leave the run as it was.
 
     x_t = argmin_{x∈K} α_t⟨g_{t−1}, x⟩ + D_R(x, y_{t−1})/η_t
     x̄_t = x̄_{t−1} + θ_t·(x_t − x̄_{t−1})                      g_t = ∇f(x̄_t)
     y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
     """
-    geometry, run = evaluate.geometry, turn.run
+    geometry, run = evaluate.geometry, carry.averaging
     alpha, theta, _ = method.weights(run.step, run.sum_squares.dtype)
     size = alpha * method.rate(diameter, run.sum_squares)
     _, _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
@@ -164,7 +166,7 @@ def _iterate(evaluate: Evaluate, turn: _Turn, diameter: Array, limits: Limits) -
     anchor = geometry.step(run.anchor, point.gradient, size)
     innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.hint))
     sum_squares = run.sum_squares + alpha**2 * innovation
-    taken = Run(
+    taken = Averaging(
         step=run.step + 1,
         anchor=anchor,
         average=average,
@@ -174,16 +176,16 @@ def _iterate(evaluate: Evaluate, turn: _Turn, diameter: Array, limits: Limits) -
         sum_squares=sum_squares,
         failed=jnp.zeros((), jnp.bool_),
     )
-    good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, turn.search.gap)
-    turn = _consider(evaluate, turn, point, good)
-    search = turn.search._replace(num_steps=turn.search.num_steps + 1)
-    return turn._replace(
+    good = point.finite & jnp.isfinite(sum_squares) & ~_is_steep(run, taken, carry.search.gap)
+    carry = _consider(evaluate, carry, point, good)
+    search = carry.search._replace(num_steps=carry.search.num_steps + 1)
+    return carry._replace(
         search=stop_if_converged(search, limits),
-        run=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
+        averaging=optax.tree.where(good, taken, run._replace(failed=jnp.ones((), jnp.bool_))),
     )
 
 
-def _is_steep(before: Run, after: Run, gap: Array) -> Array:
+def _is_steep(before: Averaging, after: Averaging, gap: Array) -> Array:
     """Return whether f grew far faster along a step than a smooth function does.
 
     A quadratic has B(x, y) = B(y, x) for B(y, x) = f(y) − f(x) − ⟨∇f(x), y − x⟩. Near a
@@ -197,48 +199,48 @@ def _is_steep(before: Run, after: Run, gap: Array) -> Array:
     return (back > STEEP * ahead) & (back > 10 * gap)
 
 
-def _consider(evaluate: Evaluate, turn: _Turn, point: Point, good: Array) -> _Turn:
+def _consider(evaluate: Evaluate, carry: _Carry, point: Point, good: Array) -> _Carry:
     """Count an evaluated point, and take it over where it is good and the best."""
-    search = with_candidate(evaluate, turn.search, point, good)
-    better = good & (point.value < turn.search.best.value)
-    return turn._replace(
+    search = with_candidate(evaluate, carry.search, point, good)
+    better = good & (point.value < carry.search.best.value)
+    return carry._replace(
         search=search._replace(num_gradients=search.num_gradients + 1),
-        best=optax.tree.where(better, point, turn.best),
+        best=optax.tree.where(better, point, carry.best),
     )
 
 
-def _with_extra_bounds(evaluate: Evaluate, turn: _Turn, limits: Limits) -> _Turn:
+def _with_extra_bounds(evaluate: Evaluate, carry: _Carry, limits: Limits) -> _Carry:
     """Evaluate y_t, which often converges linearly, and bound f* by the mean of the cuts.
 
     The mean closes in on f* at the rate of the method itself, where single tangents may not: f
     may have kinks. Its rounding is that of a running mean, at worst one unit an iteration.
     """
-    run = turn.run
+    run = carry.averaging
     point = evaluate(evaluate.geometry.to_point(run.anchor))
-    turn = _consider(evaluate, turn, point, point.finite)
-    search = turn.search
+    carry = _consider(evaluate, carry, point, point.finite)
+    search = carry.search
     units = 1 + run.step.astype(point.value.dtype) / ROUNDING
     bound = lower_bound(evaluate.geometry, run.cut, units * evaluate.rounding)
     search = search._replace(
         lower_bound=jnp.where(bound > search.lower_bound, bound, search.lower_bound)
     )
-    return turn._replace(search=stop_if_converged(search, limits))
+    return carry._replace(search=stop_if_converged(search, limits))
 
 
-def _restart_if_due(evaluate: Evaluate, turn: _Turn) -> _Turn:
+def _restart_if_due(evaluate: Evaluate, carry: _Carry) -> _Carry:
     """Go back to the best point where the run stalls or a step was rejected."""
-    search, run = turn.search, turn.run
-    improved = search.gap < turn.checked_gap
-    stalled = ~run.failed & ~improved & (run.step >= turn.patience)
+    search, run = carry.search, carry.averaging
+    improved = search.gap < carry.checked_gap
+    stalled = ~run.failed & ~improved & (run.step >= carry.patience)
     factor = jnp.where(run.failed, REJECTION_FACTOR, jnp.where(stalled, STALL_FACTOR, 1))
     sum_squares = run.sum_squares * factor.astype(run.sum_squares.dtype)
     restart = stalled | run.failed
-    return turn._replace(
+    return carry._replace(
         search=search._replace(
             rejections=search.rejections + run.failed,
             num_restarts=search.num_restarts + restart,
         ),
-        run=optax.tree.where(restart, _fresh(evaluate, turn.best, sum_squares), run),
-        patience=jnp.where(stalled, 2 * turn.patience, turn.patience),
+        averaging=optax.tree.where(restart, _fresh(evaluate, carry.best, sum_squares), run),
+        patience=jnp.where(stalled, 2 * carry.patience, carry.patience),
         checked_gap=search.gap,
     )

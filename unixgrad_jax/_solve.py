@@ -68,8 +68,9 @@ def solve(
         offset: the constant in the learning rate; None makes the run independent of the scale of
             the objective. See `unixgrad`.
         optimizer: run this optax transform instead; `diameter` and `offset` are then not used.
-            Feasibility is up to the optimizer; the start is projected. Its update receives `value`,
-            `grad`, `value_fn` on the batch of its gradient and `grad_fn` on a fresh batch.
+            The geometry then projects the start, no more: feasibility and penalties are up to the
+            optimizer. Its update receives `value`, `grad`, `value_fn` on the batch of its gradient
+            and `grad_fn` on a fresh batch.
         trace: maps a `StepInfo` to a pytree of arrays, which is stacked over steps.
         trace_every: call `trace` after every so many steps; `num_steps // trace_every` records.
 

@@ -1,7 +1,13 @@
 """Constraint sets with their mirror maps."""
 
 from unixgrad_jax.geometries._balls import L1Ball, L2Ball
-from unixgrad_jax.geometries._base import Euclidean, FullSpace, Geometry, register
+from unixgrad_jax.geometries._base import (
+    Euclidean,
+    FullSpace,
+    Geometry,
+    frozen_data,
+    register,
+)
 from unixgrad_jax.geometries._box import Box, EntropicBox
 from unixgrad_jax.geometries._capped_simplex import CappedSimplex
 from unixgrad_jax.geometries._combinators import Batched, Product
@@ -61,6 +67,7 @@ __all__ = [
     "TransportPolytope",
     "Unconstrained",
     "check_weighted_projection",
+    "frozen_data",
     "has_penalty",
     "is_euclidean",
     "project_weighted",

@@ -23,7 +23,11 @@ from unixgrad_jax.geometries._matrix import (
 
 
 class Penalty(abc.ABC):
-    """A convex h whose prox step has a closed form on some sets: frozen data, like a geometry."""
+    """A convex h whose prox step has a closed form on some sets: frozen data, like a geometry.
+
+    To write your own, subclass, name the `sets`, implement every abstract method and decorate with
+    `unixgrad_jax.geometries.frozen_data`.
+    """
 
     sets: ClassVar[tuple[type[Geometry], ...]]
     """The classes of the sets with a closed form."""

@@ -72,7 +72,7 @@ def optimal_plan(cost: Array, rows: Array, columns: Array) -> Array:
     return jnp.where(complete, end.plan, jnp.nan)
 
 
-class _Search(NamedTuple):
+class _Dijkstra(NamedTuple):
     """Dijkstra's algorithm under way.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Search(NamedTuple):
     capacity: Array
 
 
-def _shortest_path(lengths: Array, movable: Array, source: Array, room: Array) -> _Search:
+def _shortest_path(lengths: Array, movable: Array, source: Array, room: Array) -> _Dijkstra:
     """Return the search from one row that ends at the nearest column with room.
 
     An edge from a row to a column has the length given; one back, along mass that can be moved
@@ -106,7 +106,7 @@ def _shortest_path(lengths: Array, movable: Array, source: Array, room: Array) -
     """
     m, n = lengths.shape
 
-    def visit(at: _Search) -> _Search:
+    def visit(at: _Dijkstra) -> _Dijkstra:
         waiting = jnp.where(jnp.isfinite(at.to_columns), jnp.inf, at.tentative)
         reach = jnp.min(waiting)
         column = jnp.argmax(jnp.where(waiting == reach, 1 + room, 0))
@@ -115,7 +115,7 @@ def _shortest_path(lengths: Array, movable: Array, source: Array, room: Array) -
         onward = jnp.where(reached[:, None], reach + lengths, jnp.inf)
         shortest = jnp.min(onward, axis=0)
         arriving = jnp.minimum(at.capacity[at.via_row[column]], movable[:, column])
-        return _Search(
+        return _Dijkstra(
             column=column,
             reach=reach,
             found=found,
@@ -127,7 +127,7 @@ def _shortest_path(lengths: Array, movable: Array, source: Array, room: Array) -
             capacity=jnp.where(reached, arriving, at.capacity),
         )
 
-    start = _Search(
+    start = _Dijkstra(
         column=jnp.zeros_like(source),
         reach=jnp.zeros((), lengths.dtype),
         found=False,

@@ -34,7 +34,8 @@ class UniXGradState(NamedTuple):
 
     Attributes:
         step: t − 1, the number of finished iterations, int32.
-        halfway: whether M_t has been used and g_t is awaited, bool.
+        halfway: whether M_t has been used and g_t is awaited, bool; false where an iteration is
+            one call.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the weighted average of the iterates x_1, x_2, ..., the method's answer.
         remainder: what rounding left out of `average`, so that the mean neither stalls nor drifts.
