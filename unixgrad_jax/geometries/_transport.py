@@ -160,8 +160,9 @@ class TransportPolytope(TransportSet):
     heuristic: the supremum of the divergence is infinite.
 
     Mirror coordinates are the log-plan log(P/s). A step scales exp(mirror − step_size·g/s) to the
-    marginals (Sinkhorn) by Newton's method on the semi-dual, some 2 to 20 iterations of
-    2·m·n·min(m, n) flops, and up to 70 for steps so long that the plan is a vertex to the eye.
+    marginals: by Sinkhorn steps of a few flops an entry, and where these are slow by Newton's
+    method on the semi-dual, some 2 to 20 iterations of 2·m·n·min(m, n) flops, and up to 70 for
+    steps so long that the plan is a vertex to the eye.
     The marginals of the plan are right to 16·ε·s in l1, and then rounded (Altschuler, Weed &
     Rigollet, "Near-linear time approximation algorithms for optimal transport via Sinkhorn
     iteration", 2017). Where this accuracy is not reached, as when infinite gradients leave
