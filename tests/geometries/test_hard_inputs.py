@@ -436,6 +436,33 @@ def test_nan_stays_visible_in_matrices(geometry: ux.Geometry) -> None:
     assert jnp.isnan(geometry.to_point(geometry.step(mirror, point, 1.0))).any()
 
 
+INFINITE = [
+    (ux.Simplex(), [0, 1, 0]),
+    (ux.EntropicSimplex(), [0, 1, 0]),
+    (ux.ShiftedEntropySimplex(), [0, 1, 0]),
+    (ux.CappedSimplex(1.0, 0.75), [0, 0.75, 0.25]),
+    (ux.Box(-1.0, 1.0), [-1, 1, -1]),
+    (ux.EntropicBox(-1.0, 1.0), [-1, 1, -1]),
+    (ux.L1Ball(), [-0.5, 0.5, 0]),
+    (ux.EntropicL1Ball(), [-0.5, 0.5, 0]),
+    (ux.L2Ball(), [-(0.5**0.5), 0.5**0.5, 0]),
+    (ux.GroupBall(axis=None), [-(0.5**0.5), 0.5**0.5, 0]),
+    (ux.PNormBall(1.0, 1.5), [-(0.5 ** (2 / 3)), 0.5 ** (2 / 3), 0]),
+]
+
+
+@pytest.mark.parametrize(("geometry", "vertex"), INFINITE, ids=lambda value: str(value)[:24])
+def test_infinite_gradients_have_a_vertex_and_no_step_out_of_the_set(
+    geometry: ux.Geometry, vertex: list[float]
+) -> None:
+    """A step to nowhere is NaN, if it has no limit: never a number outside."""
+    gradient = jnp.array([jnp.inf, -jnp.inf, 1.0])
+    np.testing.assert_allclose(geometry.minimize_linear(gradient), vertex, rtol=1e-6)
+    start = geometry.to_mirror(geometry.interior_point(gradient))
+    stepped = geometry.to_point(geometry.step(start, gradient, 1.0))
+    assert jnp.isnan(stepped).any() or float(geometry.violation(stepped)) <= 1e-6
+
+
 def test_infinite_entries_have_their_limits() -> None:
     point = jnp.array([0.2, jnp.inf, -jnp.inf, 0.1])
     np.testing.assert_allclose(ux.Box(-1.0, 1.0).project(point), [0.2, 1, -1, 0.1], rtol=1e-6)

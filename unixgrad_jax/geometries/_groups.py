@@ -140,7 +140,10 @@ def direction(leaf: Array, axis: Axis) -> Array:
 
 
 def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
-    """Return x_g/max|xᵢ|, 0 for x_g = 0, and what it was divided by, a constant."""
+    """Return x_g/max|xᵢ|, 0 for x_g = 0, and what it was divided by, a constant.
+
+    Infinite entries give the limit direction: ±1 where x is infinite, 0 elsewhere in the group.
+    """
     axes = () if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if any(not -leaf.ndim <= one < leaf.ndim for one in axes):
         raise ValueError(
@@ -149,7 +152,8 @@ def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
         )
     largest = jnp.max(jnp.abs(leaf), axis=axis, keepdims=True, initial=0)
     scale = lax.stop_gradient(jnp.where(largest == 0, 1, largest))
-    return divide(leaf, scale), scale
+    limit = jnp.where(jnp.isinf(leaf), jnp.sign(leaf), jnp.where(jnp.isnan(leaf), leaf, 0))
+    return jnp.where(jnp.isinf(scale), limit, divide(leaf, scale)), scale
 
 
 def _unit_norm(unit: Array, axis: Axis) -> Array:
