@@ -44,3 +44,11 @@ def test_a_batch_is_summed_row_by_row_without_strips() -> None:
     assert "stablehlo.slice" not in jax.jit(jax.vmap(sum_of)).lower(rows).as_text()
     nested = jax.vmap(jax.vmap(sum_of))(rows.reshape(5, 1, 100))
     np.testing.assert_array_equal(nested[:, 0], jnp.sum(rows, axis=1))
+
+
+@pytest.mark.usefixtures("x64")
+def test_counts_stay_in_their_dtype() -> None:
+    for size in (10, 100):
+        ones = jnp.ones((3, size), jnp.int32)
+        assert sum_of(ones).dtype == jax.vmap(sum_of)(ones).dtype == jnp.int32
+        np.testing.assert_array_equal(jax.vmap(sum_of)(ones), 3 * [size])

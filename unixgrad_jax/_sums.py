@@ -13,13 +13,13 @@ LEAST, MOST = 64, 2048
 
 
 def sum_of(values: Array) -> Array:
-    """Return the sum of all entries of a floating array.
+    """Return the sum of all entries, in the dtype of the array.
 
     XLA on CPU adds up one entry after the other, each addition waiting for the last. The sum of
     strips of the array takes several at once: half the time of a small problem's iteration.
     """
     if not LEAST <= values.size <= MOST or _is_sharded(values):
-        return jnp.sum(values)
+        return jnp.sum(values, dtype=values.dtype)
     return _sum_of_strips(jnp.ravel(values))
 
 
@@ -37,14 +37,15 @@ def _sum_of_strips_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[A
 def _unless_batched(vector: Array) -> Array:
     length = vector.size // STRIPS
     first, *others, rest = jnp.split(vector, [length * i for i in range(1, STRIPS + 1)])
-    return jnp.sum(sum(others, first)) + jnp.sum(rest)
+    strips = sum(others, first)
+    return jnp.sum(strips, dtype=vector.dtype) + jnp.sum(rest, dtype=vector.dtype)
 
 
 @_unless_batched.def_vmap
 def _batched(size: int, is_batched: list[bool], vectors: Array) -> tuple[Array, bool]:
     """Sum each row of a batch the plain way, which is faster there."""
     del size, is_batched
-    return jnp.sum(vectors, axis=1), True
+    return jnp.sum(vectors, axis=1, dtype=vectors.dtype), True
 
 
 def _is_sharded(values: Array) -> bool:
