@@ -62,7 +62,7 @@ class _Iterate(NamedTuple):
             so that the entries that matter stay small and keep their digits.
         missing: what its column sums lack, in logarithms.
         temperature: at least 1; only at 1 is the plan that of the kernel.
-        reserve: the temperature to take refuge to, 0 if this was done.
+        heated: whether refuge to a high temperature was taken.
         error: the l1 error of the column sums after the last Sinkhorn step.
         done: whether the column sums are right to the tolerance, or NaN; the plan is then the one
             with that error.
@@ -72,7 +72,7 @@ class _Iterate(NamedTuple):
     log_plan: Array
     missing: Array
     temperature: Array
-    reserve: Array
+    heated: Array
     error: Array
     done: Array
     iterations: Array
@@ -111,15 +111,17 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         length = jnp.max(step) - jnp.min(step)
         damping = jnp.where(length > 0, jnp.log1p(length) / jnp.where(length > 0, length, 1), 1)
         near = (length <= 2) | (at.error <= tolerance)
-        heat = (length > 8) & (at.reserve > at.temperature) & (at.error > tolerance)
+        hottest = jnp.max(jnp.where(jnp.isfinite(cold), -cold, 0)) / 8
+        far = (length > 8) & (at.error > tolerance)
+        heat = far & ~at.heated & (hottest > at.temperature)
         cooler = jnp.where(near, jnp.maximum(at.temperature / 4, 1), at.temperature)
         moved = (at.log_plan + damping * step) * (at.temperature / cooler)
-        log_plan = _normalize_rows(jnp.where(heat, cold / at.reserve, moved), rows)
+        log_plan = _normalize_rows(jnp.where(heat, cold / hottest, moved), rows)
         return at._replace(
             log_plan=log_plan,
             missing=_lacking(log_plan, columns)[0],
-            temperature=jnp.where(heat, at.reserve, cooler),
-            reserve=jnp.where(heat, 0, at.reserve),
+            temperature=jnp.where(heat, hottest, cooler),
+            heated=at.heated | heat,
         )
 
     cold = _normalize_rows(kernel, rows)
@@ -127,7 +129,7 @@ def _minimize_semi_dual(kernel: Array, rows: Array, columns: Array, tolerance: f
         log_plan=cold,
         missing=_first_sweeps(cold, rows, columns),
         temperature=jnp.ones((), kernel.dtype),
-        reserve=jnp.max(jnp.where(jnp.isfinite(cold), -cold, 0)) / 8,
+        heated=jnp.zeros((), jnp.bool_),
         error=jnp.asarray(jnp.inf, kernel.dtype),
         done=jnp.zeros((), jnp.bool_),
         iterations=jnp.zeros((), jnp.int32),
