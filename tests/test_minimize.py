@@ -720,6 +720,25 @@ def test_what_functions_close_over_has_the_derivative_of_an_argument() -> None:
     np.testing.assert_allclose(jax.hessian(value, 1)(target, radius), 2.0, rtol=1e-6)
 
 
+def test_integers_may_be_closed_over_too() -> None:
+    """(‖c‖ − r)² for c = s·row has the derivative 2·(s·‖row‖ − r)·‖row‖ in s."""
+    rows = jnp.array([[3.0, 4.0], [6.0, 8.0], [5.0, 12.0]])
+
+    def slope(which: jax.Array, scale: jax.Array) -> jax.Array:
+        def objective(x: jax.Array, scale: jax.Array) -> jax.Array:
+            return jnp.sum((x - scale * rows[which]) ** 2)
+
+        return jax.grad(
+            lambda s: ux.minimize(objective, ux.L2Ball(), jnp.zeros(2), args=(s,)).value
+        )(scale)
+
+    which = jnp.arange(3)
+    expected = [2 * (norm - 1) * norm for norm in (5.0, 10.0, 13.0)]
+    for mapped in (jax.vmap(slope, (0, None)), jax.jit(jax.vmap(slope, (0, None)))):
+        np.testing.assert_allclose(mapped(which, 1.0), expected, rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(slope)(which[1], 1.0), expected[1], rtol=1e-4)
+
+
 def test_a_bound_above_an_attained_value_is_no_proof() -> None:
     solution = ux.minimize(lambda x: -jnp.sum(x**2), ux.L2Ball(2.0), jnp.array([0.3, 0.1]))
     assert solution.gap < -1

@@ -8,10 +8,34 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.scipy.sparse.linalg import gmres
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Params
+
+
+def hoist(function: Callable[..., Any], *like: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function without free variables, and the arrays that the given one closes over.
+
+    As `jax.closure_convert`, but for integers and keys too, which have no derivative and yet must
+    not be hidden from `jax.vmap` and `jax.jit`.
+
+    Args:
+        function: a function of pytrees of arrays.
+        like: arguments, in whose shapes and dtypes the result takes its own.
+
+    Returns:
+        `hoisted(closed_over, *arguments)`, and `closed_over` as it is now.
+    """
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*like)
+    structure = jax.tree.structure(shape)
+
+    def hoisted(closed_over: list[Any], *arguments: Any) -> Any:
+        evaluate = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, closed_over))
+        return structure.unflatten(evaluate(*jax.tree.leaves(arguments)))
+
+    return hoisted, list(closed.consts)
 
 
 class Fixed(NamedTuple):
@@ -63,11 +87,11 @@ def follow_solution(
             residual=optax.tree.sub(at, geometry.to_point(moved)),
         )
 
-    view, closed_over = jax.closure_convert(view, data, _trees.unify(solution.params), diameter)
+    hoisted, closed_over = hoist(view, data, _trees.unify(solution.params), diameter)
 
     def view_of_all(data: Any, at: Params, step_size: Array) -> Fixed:
         data, closed_over = data
-        return view(data, at, step_size, *closed_over)
+        return hoisted(closed_over, data, at, step_size)
 
     return _follow(view_of_all, (data, closed_over), solution, diameter)
 

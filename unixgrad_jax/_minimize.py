@@ -10,7 +10,7 @@ from jax import lax
 
 from unixgrad_jax import _arguments, _trees, _validation
 from unixgrad_jax._evaluation import Evaluate, rounding
-from unixgrad_jax._implicit import follow_solution
+from unixgrad_jax._implicit import follow_solution, hoist
 from unixgrad_jax._search import search
 from unixgrad_jax._search_state import Limits, Search
 from unixgrad_jax._types import Array, Objective, Params, Scalar
@@ -194,8 +194,8 @@ def _run(
 
     given = data, start, diameter, limits
     # What the functions close over is data too: no derivative goes through the search.
-    run, closed_over = jax.closure_convert(run, *given)
-    found = run(*lax.stop_gradient((*given, *closed_over)))
+    hoisted, closed_over = hoist(run, *given)
+    found = hoisted(*lax.stop_gradient((closed_over, *given)))
     best = follow_solution(problem, data, found.best, lax.stop_gradient(diameter))
     return Solution(
         params=best.params,
