@@ -21,17 +21,23 @@ def check_args(args: tuple) -> None:
         raise TypeError(f"args must be a tuple, not {type(args).__name__}: write args=(data,).")
 
 
-def start(geometry: Geometry, params: Params | None) -> Params:
+def start(geometry: Geometry, params: Params | None, *, oracle: bool = False) -> Params:
     """Return the params to start from, floating and strongly typed.
 
+    Args:
+        geometry: the set.
+        params: as the user gave them.
+        oracle: whether its linear minimization oracle is needed.
+
     Raises:
-        ValueError: if the geometry has no points of this shape.
+        ValueError: if the geometry has no points of this shape, or no oracle.
     """
     leaves = jax.tree.leaves(params)
     if params is None or any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
-        return geometry.interior_point(params)
-    params = _trees.as_floating(params)
-    geometry.check(params)
+        params = geometry.interior_point(params)
+    else:
+        params = _trees.as_floating(params)
+    geometry.check(params, oracle=oracle)
     return params
 
 

@@ -86,7 +86,7 @@ def run(
     limits: Limits,
     callback: Callable[..., None] | None,
 ) -> Search:
-    """Averaging from the best point until the search ends.
+    """Run from the best point until the search ends.
 
     Args:
         evaluate: the problem.

@@ -144,8 +144,7 @@ def minimize(
     _arguments.check_args(args)
     _validation.check_number("rtol", rtol)
     _validation.check_number("atol", atol)
-    start = _arguments.start(geometry, params)
-    geometry.check(start, oracle=True)
+    start = _arguments.start(geometry, params, oracle=True)
     return _run(
         _arguments.as_pytree("objective", objective),
         geometry,

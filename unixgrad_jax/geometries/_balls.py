@@ -13,6 +13,7 @@ from unixgrad_jax.geometries._base import (
     FullSpace,
     divide,
     gradient_step,
+    limit_direction,
     register,
     root,
     shape_from,
@@ -269,8 +270,7 @@ def largest_to_one(vector: Params) -> tuple[Params, Array]:
     divisor = jnp.maximum(scale, jnp.finfo(dtype).tiny)
 
     def to_unit(v: Array) -> Array:
-        limit = jnp.where(jnp.isinf(v), jnp.sign(v), jnp.where(jnp.isnan(v), v, 0))
-        return jnp.where(jnp.isinf(scale), limit, divide(v, divisor))
+        return jnp.where(jnp.isinf(scale), limit_direction(v), divide(v, divisor))
 
     return jax.tree.map(to_unit, vector), divisor
 

@@ -161,10 +161,15 @@ def bring_near(point: Params, size: Array) -> Params:
     scale = jnp.where(top > far, far / jnp.where(top > far, top, 1), 1)
 
     def near(x: Array) -> Array:
-        limit = jnp.where(jnp.isinf(x), far * jnp.sign(x), jnp.where(jnp.isnan(x), x, 0))
-        return jnp.where(jnp.isinf(top), limit, x * scale)
+        return jnp.where(jnp.isinf(top), far * limit_direction(x), x * scale)
 
     return jax.tree.map(near, point)
+
+
+def limit_direction(vector: Array) -> Array:
+    """Return the direction of a vector with infinite entries: their signs, 0 elsewhere, or NaN."""
+    rest = jnp.where(jnp.isnan(vector), vector, 0)
+    return jnp.where(jnp.isinf(vector), jnp.sign(vector), rest)
 
 
 def without_overflow(step_size: Scalar, steepest: Array) -> Array:

@@ -1,5 +1,6 @@
 """Boxes, with two mirror maps."""
 
+import contextlib
 import math
 
 import jax
@@ -213,12 +214,10 @@ def _matched(lower: Params, upper: Params) -> tuple[Params, Params]:
     Raises:
         ValueError: if neither is a tree prefix of the other.
     """
-    for prefix, tree in ((lower, upper), (upper, lower)):
-        try:
-            full = jax.tree.broadcast(prefix, tree)
-        except ValueError:
-            continue
-        return (full, upper) if prefix is lower else (lower, full)
+    with contextlib.suppress(ValueError):
+        return jax.tree.broadcast(lower, upper), upper
+    with contextlib.suppress(ValueError):
+        return lower, jax.tree.broadcast(upper, lower)
     raise ValueError(
         f"one of lower and upper must be a tree prefix of the other, but lower={lower} and "
         f"upper={upper}."

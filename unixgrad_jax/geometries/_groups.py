@@ -14,6 +14,7 @@ from unixgrad_jax.geometries._base import (
     bring_near,
     divide,
     gradient_step,
+    limit_direction,
     register,
     root,
     without_overflow,
@@ -152,8 +153,7 @@ def _largest_to_one(leaf: Array, axis: Axis) -> tuple[Array, Array]:
         )
     largest = jnp.max(jnp.abs(leaf), axis=axis, keepdims=True, initial=0)
     scale = lax.stop_gradient(jnp.where(largest == 0, 1, largest))
-    limit = jnp.where(jnp.isinf(leaf), jnp.sign(leaf), jnp.where(jnp.isnan(leaf), leaf, 0))
-    return jnp.where(jnp.isinf(scale), limit, divide(leaf, scale)), scale
+    return jnp.where(jnp.isinf(scale), limit_direction(leaf), divide(leaf, scale)), scale
 
 
 def _unit_norm(unit: Array, axis: Axis) -> Array:
