@@ -32,15 +32,15 @@ class TransportSet(ConvexSet):
 
     @abc.abstractmethod
     def marginals(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, Array]:
-        """Return r and c, arrays of shapes (m,) and (n,) with one total, for m×n plans."""
+        """Return r and c, arrays of shapes (m,) and (n,) with one total, for checked m×n plans."""
 
     def to_mirror(self, point: Params) -> Mirror:
-        wide = self._matrix(point)
+        wide = _trees.unify(point)
         shares = jax.tree.map(lambda x: x / self._shares(x)[0], wide)
         return _trees.cast_like(log_weights(shares), point)
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        wide = self._matrix(mirror)
+        wide = _trees.unify(mirror)
         size = _trees.scalar("step_size", step_size, _trees.wide_dtype(wide))
 
         def stepped(y: Array, g: Array) -> Array:
@@ -56,7 +56,7 @@ class TransportSet(ConvexSet):
             rows, columns = self.marginals(y.shape, y.dtype)
             return _round(rows[:, None] * jax.nn.softmax(y, axis=1), rows, columns)
 
-        return _trees.cast_like(jax.tree.map(plan, self._matrix(mirror)), mirror)
+        return _trees.cast_like(jax.tree.map(plan, _trees.unify(mirror)), mirror)
 
     def project(self, point: Params) -> Params:
         def scaled(x: Array, like: Array) -> Array:
@@ -69,7 +69,7 @@ class TransportSet(ConvexSet):
             plan = jnp.maximum(jnp.exp(log_plan), floor)  # exp may round to 0
             return _round(total * plan, total * rows, total * columns)
 
-        return _trees.cast_like(jax.tree.map(scaled, self._matrix(point), point), point)
+        return _trees.cast_like(jax.tree.map(scaled, _trees.unify(point), point), point)
 
     def violation(self, point: Params) -> Array:
         def excess(x: Array) -> Array:
@@ -77,11 +77,11 @@ class TransportSet(ConvexSet):
             off = jnp.concatenate([jnp.sum(x, axis=1) - rows, jnp.sum(x, axis=0) - columns])
             return _largest(jnp.concatenate([jnp.abs(off), -x.ravel()]))
 
-        wide = self._matrix(point)
+        wide = _trees.unify(point)
         return _trees.total(jax.tree.map(excess, wide), _trees.wide_dtype(wide))
 
     def squared_dual_norm(self, gradient: Gradient) -> Array:
-        wide = self._matrix(gradient)
+        wide = _trees.unify(gradient)
         norms = jax.tree.map(lambda g: _largest(jnp.abs(_level(g))), wide)
         return _trees.total(norms, _trees.wide_dtype(wide)) ** 2
 
@@ -105,7 +105,7 @@ class TransportSet(ConvexSet):
             cost, (rows, columns) = lax.stop_gradient((g, self.marginals(g.shape, g.dtype)))
             return _round(optimal_plan(_lower(cost), rows, columns), rows, columns)
 
-        return _trees.cast_like(jax.tree.map(plan, self._matrix(gradient)), gradient)
+        return _trees.cast_like(jax.tree.map(plan, _trees.unify(gradient)), gradient)
 
     def interior_point(self, like: Params | None = None) -> Params:
         like = shape_from(like, self._own_shape(), type(self).__name__)
@@ -133,11 +133,6 @@ class TransportSet(ConvexSet):
     @abc.abstractmethod
     def _own_shape(self) -> Params:
         """Return the shape of a plan if the fields determine it, else a number."""
-
-    def _matrix(self, tree: Params) -> Params:
-        """Return the tree in its wide dtype, checked to be one matrix or to have no leaf."""
-        check_matrix(tree, type(self).__name__)
-        return _trees.unify(tree)
 
     def _shares(self, matrix: Array) -> tuple[Array, Array, Array]:
         """Return the total s, and the marginals r/s and c/s."""
@@ -198,8 +193,8 @@ class TransportPolytope(TransportSet):
             _check_totals(self.row_sums, self.column_sums)
 
     def marginals(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, Array]:
-        rows = _marginal("row_sums", self.row_sums, shape[0], dtype)
-        columns = _marginal("column_sums", self.column_sums, shape[1], dtype)
+        rows = jnp.broadcast_to(jnp.asarray(self.row_sums, dtype), shape[:1])
+        columns = jnp.broadcast_to(jnp.asarray(self.column_sums, dtype), shape[1:])
         ratio = jnp.sum(rows) / jnp.sum(columns)
         return rows, columns * jnp.where(jnp.abs(ratio - 1) <= 2e-5, ratio, jnp.nan)
 
@@ -233,7 +228,6 @@ class Birkhoff(TransportSet):
     """
 
     def marginals(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, Array]:
-        self._check_marginals(shape)
         return jnp.ones(shape[0], dtype), jnp.ones(shape[1], dtype)
 
     def _check_marginals(self, shape: tuple[int, ...]) -> None:
@@ -242,11 +236,6 @@ class Birkhoff(TransportSet):
 
     def _own_shape(self) -> Params:
         return 0.0
-
-
-def _marginal(name: str, sums: Array | Scalar, size: int, dtype: DTypeLike) -> Array:
-    _check_length(name, sums, size)
-    return jnp.broadcast_to(jnp.asarray(sums, dtype), (size,))
 
 
 def _check_length(name: str, sums: Array | Scalar, size: int) -> None:
