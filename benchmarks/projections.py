@@ -29,7 +29,8 @@ SIZES = [100, 1_000, 10_000, 100_000, 1_000_000]
 LOOPED_BELOW = 1_000
 """Smaller inputs are projected many times in one compiled loop, as solvers do: a call of its own
 would measure its dispatch, 5 or 40 µs by a rule of XLA's, and not the projection."""
-LOOPS = 1_000
+LOOPS = 10_000
+REPEATS = 15
 SIDES = [32, 64, 128, 256, 512]
 CAP = 0.01
 Function = Callable[..., Any]
@@ -130,7 +131,7 @@ def measure(
             repeated(ours, loops),
             repeated(function, loops),
             point,
-            repeats=9,
+            repeats=REPEATS,
             calls=max(1, 50_000 // point.size // loops),
         )
         yield {

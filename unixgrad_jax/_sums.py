@@ -8,44 +8,68 @@ from unixgrad_jax._types import Array
 
 STRIPS = 4
 """How many equal parts an array is cut into."""
-LEAST, MOST = 64, 2048
-"""The sizes of the arrays that are: below there is nothing to gain, above memory decides."""
+LEAST, MOST = 64, 4095
+"""The sizes of the arrays that are: below there is nothing to gain, above XLA takes several entries
+at once itself."""
 
 
 def sum_of(values: Array) -> Array:
-    """Return the sum of all entries, in the dtype of the array.
+    """Return the sum of all entries, in the dtype of the array; see `sums_of`."""
+    return sums_of(values)[0]
 
-    XLA on CPU adds up one entry after the other, each addition waiting for the last. The sum of
-    strips of the array takes several at once: half the time of a small problem's iteration.
+
+def sums_of(*arrays: Array) -> Array:
+    """Return the sum of each of several arrays of one shape, in one pass, as a vector.
+
+    XLA on CPU adds up a small array one entry after the other, each addition waiting for the last.
+    The sum of strips of the array takes several at once: half the time of a small problem's
+    iteration.
     """
-    if not LEAST <= values.size <= MOST or _is_sharded(values):
-        return jnp.sum(values, dtype=values.dtype)
-    return _sum_of_strips(jnp.ravel(values))
+    values = arrays[0]
+    if LEAST <= values.size <= MOST and not any(map(_is_sharded, arrays)):
+        return _sums_of_strips(*map(jnp.ravel, arrays))
+    if len(arrays) == 1:
+        return jnp.sum(values, dtype=values.dtype)[None]
+    stacked = jnp.stack(arrays)
+    return jnp.sum(stacked, axis=tuple(range(1, stacked.ndim)), dtype=stacked.dtype)
 
 
 @jax.custom_jvp
-def _sum_of_strips(vector: Array) -> Array:
-    return _unless_batched(vector)
+def _sums_of_strips(*vectors: Array) -> Array:
+    return _unless_batched(*vectors)
 
 
-@_sum_of_strips.defjvp
-def _sum_of_strips_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return _sum_of_strips(*primals), jnp.sum(*tangents)
+@_sums_of_strips.defjvp
+def _sums_of_strips_jvp(
+    primals: tuple[Array, ...], tangents: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    return _sums_of_strips(*primals), jnp.stack([jnp.sum(tangent) for tangent in tangents])
 
 
 @custom_vmap
-def _unless_batched(vector: Array) -> Array:
-    length = vector.size // STRIPS
-    first, *others, rest = jnp.split(vector, [length * i for i in range(1, STRIPS + 1)])
-    strips = sum(others, first)
-    return jnp.sum(strips, dtype=vector.dtype) + jnp.sum(rest, dtype=vector.dtype)
+def _unless_batched(*vectors: Array) -> Array:
+    length = vectors[0].size // STRIPS
+
+    def split(vector: Array) -> tuple[Array, Array]:
+        first, *others, rest = jnp.split(vector, [length * i for i in range(1, STRIPS + 1)])
+        return sum(others, first), rest
+
+    strips, rests = zip(*map(split, vectors), strict=True)
+    return _sum_rows(jnp.stack(strips)) + _sum_rows(jnp.stack(rests))
 
 
 @_unless_batched.def_vmap
-def _batched(size: int, is_batched: list[bool], vectors: Array) -> tuple[Array, bool]:
+def _batched(size: int, are_batched: list[bool], *vectors: Array) -> tuple[Array, bool]:
     """Sum each row of a batch the plain way, which is faster there."""
-    del size, is_batched
-    return jnp.sum(vectors, axis=1, dtype=vectors.dtype), True
+    rows = [
+        vector if batched else jnp.broadcast_to(vector, (size, *vector.shape))
+        for vector, batched in zip(vectors, are_batched, strict=True)
+    ]
+    return _sum_rows(jnp.stack(rows, axis=1)), True
+
+
+def _sum_rows(rows: Array) -> Array:
+    return jnp.sum(rows, axis=-1, dtype=rows.dtype)
 
 
 def _is_sharded(values: Array) -> bool:

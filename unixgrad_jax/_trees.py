@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from unixgrad_jax._sums import sum_of
+from unixgrad_jax._sums import sum_of, sums_of
 from unixgrad_jax._types import Array, Params, Scalar
 
 
@@ -76,12 +76,11 @@ def total(tree: Params, dtype: DTypeLike) -> Array:
 
 def totals(trees: list[Params], dtype: DTypeLike) -> tuple[Array, ...]:
     """Return the `total` of each of several trees of one structure, in one pass."""
-
-    def add_up(*leaves: Array) -> Array:
-        stacked = jnp.stack(leaves)
-        return jnp.sum(stacked, axis=tuple(range(1, stacked.ndim)), dtype=dtype)
-
-    sums = jax.tree.leaves(jax.tree.map(add_up, *trees))
+    sums = jax.tree.leaves(
+        jax.tree.map(
+            lambda *leaves: sums_of(*(jnp.asarray(leaf, dtype) for leaf in leaves)), *trees
+        )
+    )
     both = sum(sums[1:], sums[0]) if sums else jnp.zeros(len(trees), dtype)
     return tuple(jnp.unstack(both))
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from unixgrad_jax import _trees, _validation
+from unixgrad_jax import _sums, _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     FullSpace,
@@ -79,25 +79,11 @@ class L2Ball(FullSpace):
         wide = _trees.unify(point)
         vector = self._from_center(wide)
         radius = self._radius(wide)
-        squared = _trees.vdot(vector, vector)
-
-        def ordinary() -> Params:
-            outside = squared > radius**2
-            reach = radius / jnp.sqrt(jnp.where(outside, squared, 1))
-            return self._pull_in(wide, vector, outside, reach)
-
-        def extreme() -> Params:
-            exponent = jnp.finfo(radius.dtype).maxexp
-            overflows = squared == jnp.inf
-            factor = jnp.where(overflows, 2.0 ** (-5 * exponent / 8), 2.0 ** (15 * exponent / 32))
-            limit = jnp.finfo(radius.dtype).max
-            # Infinite entries have their limit; NaNs, which `clamp` may lose, do not come here.
-            unit = jax.tree.map(lambda v: lax.clamp(-limit, v, limit) * factor, vector)
-            outside, inverse_norm = _compare(unit, radius * factor)
-            return self._pull_in(wide, unit, outside, radius * inverse_norm)
-
-        projected = lax.cond(_out_of_range(squared, radius), extreme, ordinary)
-        return _trees.cast_like(projected, point)
+        scale, squared = _squared_in_range(vector, radius)
+        outside = squared > (scale * radius) ** 2
+        reach = radius / jnp.sqrt(jnp.where(outside, squared, 1))
+        scaled = jax.tree.map(lambda v: scale * _finite(v), vector)
+        return _trees.cast_like(self._pull_in(wide, scaled, outside, reach), point)
 
     def _pull_in(self, point: Params, direction: Params, outside: Array, reach: Array) -> Params:
         """Return c + reach·direction where the point is outside, the point itself elsewhere."""
@@ -235,11 +221,37 @@ class L1Ball(FullSpace):
         return zeros(like, "L1Ball")
 
 
-def _out_of_range(squared: Array, radius: Array) -> Array:
-    """Return whether ‖v‖₂² overflows, or has lost digits that the radius needs."""
-    exponent = jnp.finfo(radius.dtype).maxexp
-    small = (squared < 2.0 ** (-5 * exponent / 8)) & (radius < 2.0 ** (-9 * exponent / 32))
-    return (squared == jnp.inf) | small
+def _squared_in_range(vector: Params, radius: Array) -> tuple[Array, Array]:
+    """Return c and ‖c·v‖₂²: c is 1, or a power of two where ‖v‖₂² itself would be out of range.
+
+    It is where it overflows, or has lost digits that the radius needs.
+    """
+    dtype, exponent = radius.dtype, jnp.finfo(radius.dtype).maxexp
+    down, up = 2.0 ** (-5 * exponent / 8), 2.0 ** (15 * exponent / 32)
+    plain = jax.tree.map(jnp.square, vector)
+
+    def squares(scale: Scalar) -> Params:
+        return jax.tree.map(lambda v: (scale * _finite(v)) ** 2, vector)
+
+    def choose(squared: Array, if_large: Scalar, if_small: Scalar, otherwise: Scalar) -> Array:
+        small = (squared < 2.0 ** (-5 * exponent / 8)) & (radius < 2.0 ** (-9 * exponent / 32))
+        return jnp.where(squared == jnp.inf, if_large, jnp.where(small, if_small, otherwise))
+
+    if _trees.size(vector) <= _sums.MOST:  # one pass for all three is as fast as a single one
+        squared, of_large, of_small = _trees.totals([plain, squares(down), squares(up)], dtype)
+        return choose(squared, down, up, 1), choose(squared, of_large, of_small, squared)
+    squared = _trees.total(plain, dtype)
+    scale = choose(squared, down, up, 1)
+    return scale, lax.cond(scale == 1, lambda: squared, lambda: _trees.total(squares(scale), dtype))
+
+
+def _finite(value: Array) -> Array:
+    """Return the value, or the largest number of its sign where it is infinite.
+
+    A NaN may be lost: it must have been seen before.
+    """
+    most = jnp.finfo(value.dtype).max
+    return lax.clamp(-most, value, most)
 
 
 def _unit_of_length(radius: Array) -> Array:
