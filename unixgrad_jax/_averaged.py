@@ -22,7 +22,7 @@ from unixgrad_jax._search_state import (
     with_candidate,
 )
 from unixgrad_jax._status import Status
-from unixgrad_jax._template import Average, prox_then_average
+from unixgrad_jax._template import Average, move_towards
 from unixgrad_jax._types import Array, Gradient, Mirror
 from unixgrad_jax.methods import _unixgrad as method
 
@@ -161,7 +161,8 @@ def _iterate(evaluate: Evaluate, carry: _Carry, diameter: Array, limits: Limits)
     geometry, run = evaluate.geometry, carry.averaging
     alpha, theta, _ = method.weights(run.step, run.sum_squares.dtype)
     size = alpha * method.rate(diameter, run.sum_squares)
-    _, _, average = prox_then_average(geometry, run.anchor, run.hint, size, run.average, theta)
+    reached = geometry.to_point(geometry.step(run.anchor, run.hint, size))
+    average = move_towards(run.average, reached, theta)
     point = evaluate(average.value)
     anchor = geometry.step(run.anchor, point.gradient, size)
     innovation = geometry.squared_dual_norm(optax.tree.sub(point.gradient, run.hint))

@@ -84,8 +84,7 @@ class Rules(abc.ABC, Generic[State]):
         """Return where the next gradient is taken.
 
         Args:
-            average: x̄ moved by θ towards the point that this half reached: x̄_t after the first
-                half, z̃_{t+1} = x̄_t + θ_{t+1}·(y_t − x̄_t) after the second.
+            average: x̄_t after the first half, z̃_{t+1} = x̄_t + θ_{t+1}·(y_t − x̄_t) after the second.
             point: that point, x_t or y_t.
         """
 
@@ -112,8 +111,12 @@ def take_half(
         x_t = argmin_{x∈K} α_t⟨M_t, x⟩ + D_R(x, y_{t−1})/η_t      x̄_t = x̄_{t−1} + θ_t(x_t − x̄_{t−1})
         y_t = argmin_{y∈K} α_t⟨g_t, y⟩ + D_R(y, y_{t−1})/η_t
 
-    Both halves are the same prox step from the same anchor and the same averaging step; the first
-    keeps the average that it reaches, the second keeps the anchor.
+    Both halves are the same prox step from the same anchor; the first moves the average to what it
+    reaches, the second the anchor.
+
+    A large update costs what it reads and writes, and most where XLA must copy an array before it
+    is overwritten. So each new array is computed from others that are new already: the anchor, the
+    average, the query; a step that is light is taken once more from the new anchor, not kept.
 
     Args:
         rules: the method.
@@ -129,23 +132,23 @@ def take_half(
     weights = rules.weights(state.step, dtype)
     gradient = _trees.cast_like(gradient, state.average)
     eta = rules.learning_rate(geometry, state, gradient, second)
-    moved, point, near = prox_then_average(
-        geometry,
-        state.anchor,
-        gradient,
-        weights.alpha * eta,
-        Average(state.average, state.remainder),
-        choose(second, weights.next_theta, weights.theta),
+    size = weights.alpha * eta
+    moved = geometry.step(state.anchor, gradient, size)
+    anchor = choose(second, moved, state.anchor)
+    point = first = last = geometry.to_point(moved)
+    if geometry.light_step and not isinstance(second, bool):
+        first = geometry.to_point(geometry.step(anchor, gradient, size))
+        last = geometry.to_point(anchor)
+        point = choose(second, last, first)
+    average = move_towards(
+        Average(state.average, state.remainder), first, weights.theta, stay=second
     )
     half = Half(second, gradient, state.anchor, point, weights.alpha, eta)
     state = rules.learn(geometry, state, half)
-    state = replace(
-        state,
-        anchor=choose(second, moved, state.anchor),
-        average=choose(second, state.average, near.value),
-        remainder=choose(second, state.remainder, near.remainder),
-    )
-    return state, rules.query(near.value, point), half
+    state = replace(state, anchor=anchor, average=average.value, remainder=average.remainder)
+    ahead = choose(second, weights.next_theta, 0)
+    near = average.value if second is False else moved_value(average, last, ahead)
+    return state, rules.query(near, point), half
 
 
 def take_turns(
@@ -189,48 +192,43 @@ class Average(NamedTuple):
     remainder: Params
 
 
-def prox_then_average(
-    geometry: Geometry,
-    anchor: Mirror,
-    gradient: Gradient,
-    step_size: Array,
-    average: Average,
-    weight: Array,
-) -> tuple[Mirror, Params, Average]:
-    """Take a prox step from the anchor, then move the average towards the point it reaches.
-
-        x = argmin_{x∈K} s·⟨g, x⟩ + D_R(x, y),        x̄ ← x̄ + θ·(x − x̄)
-
-    Args:
-        geometry: K and R.
-        anchor: mirror coordinates of y.
-        gradient: g.
-        step_size: s = α·η, a scalar.
-        average: x̄, the weighted average so far.
-        weight: θ ∈ [0, 1], a scalar.
-
-    Returns:
-        The mirror coordinates of x, x itself, and the new average.
-    """
-    moved = geometry.step(anchor, gradient, step_size)
-    point = geometry.to_point(moved)
-    return moved, point, move_towards(average, point, weight)
-
-
-def move_towards(average: Average, point: Params, weight: Array) -> Average:
+def move_towards(
+    average: Average, point: Params, weight: Array, stay: bool | Array = False
+) -> Average:
     """Return x̄ + θ·(x − x̄), leaf by leaf in the dtype of x̄, without rounding it twice.
 
-    The sum of value and increment is split exactly into its rounding and the rest (Knuth's TwoSum;
-    The Art of Computer Programming, vol. 2, sec. 4.2.2, theorem B).
+    The sum of value and increment is split into its rounding and the rest, by Knuth's TwoSum (The
+    Art of Computer Programming, vol. 2, sec. 4.2.2, theorem B) less its term that is 0, up to a
+    rare ulp, where the increment is the smaller of the two: the rest then needs no old value.
+
+    Args:
+        average: x̄.
+        point: x.
+        weight: θ ∈ [0, 1], a scalar.
+        stay: whether to return the average as it is.
     """
+    change = jax.tree.map(
+        lambda value, remainder, x: choose(
+            stay, remainder, _increment(value, remainder, x, weight)
+        ),
+        average.value,
+        average.remainder,
+        point,
+    )
+    value = jax.tree.map(lambda v, c: choose(stay, v, v + c), average.value, change)
+    remainder = jax.tree.map(lambda v, c: choose(stay, c, c - (v - (v - c))), value, change)
+    return Average(value, remainder)
 
-    def increment(value: Array, remainder: Array, x: Array) -> Array:
-        return remainder + weight.astype(value.dtype) * ((x - value) - remainder)
 
-    def rest(value: Array, change: Array, rounded: Array) -> Array:
-        taken = rounded - value
-        return (value - (rounded - taken)) + (change - taken)
+def moved_value(average: Average, point: Params, weight: Array) -> Params:
+    """Return the value of x̄ + θ·(x − x̄)."""
+    return jax.tree.map(
+        lambda value, remainder, x: value + _increment(value, remainder, x, weight),
+        average.value,
+        average.remainder,
+        point,
+    )
 
-    change = jax.tree.map(increment, average.value, average.remainder, point)
-    rounded = jax.tree.map(lambda value, c: value + c, average.value, change)
-    return Average(rounded, jax.tree.map(rest, average.value, change, rounded))
+
+def _increment(value: Array, remainder: Array, x: Array, weight: Array) -> Array:
+    return remainder + weight.astype(value.dtype) * ((x - value) - remainder)

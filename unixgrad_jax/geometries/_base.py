@@ -98,6 +98,14 @@ class Geometry(abc.ABC):
     def penalty(self, point: Params) -> Array:
         """Return h(x), a scalar: 0 for a plain set."""
 
+    @property
+    def light_step(self) -> bool:
+        """Whether `step` is a few passes over its arrays, sooner taken again than kept in memory.
+
+        Methods give the same results either way.
+        """
+        return False
+
     def check(self, like: Params, *, oracle: bool = False) -> None:
         """Check that fields whose values are known make a set of params shaped like `like`.
 

@@ -97,6 +97,10 @@ class Box(BoxSet, Euclidean):
     def __post_init__(self) -> None:
         _check_bounds(self.lower, self.upper)
 
+    @property
+    def light_step(self) -> bool:
+        return True
+
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
 

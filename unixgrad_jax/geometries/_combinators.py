@@ -43,6 +43,10 @@ class Product(Geometry):
     def to_mirror(self, point: Params) -> Mirror:
         return self.map(lambda part, x: part.to_mirror(x), point)
 
+    @property
+    def light_step(self) -> bool:
+        return all(part.light_step for part in jax.tree.leaves(self.parts, is_leaf=_is_geometry))
+
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return self.map(lambda part, y, g: part.step(y, g, step_size), mirror, gradient)
 
@@ -134,6 +138,10 @@ class Batched(Geometry):
 
     def to_mirror(self, point: Params) -> Mirror:
         return self.map(lambda row, x: row.to_mirror(x), point)
+
+    @property
+    def light_step(self) -> bool:
+        return self.geometry.light_step
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return self.map(lambda row, y, g: row.step(y, g, step_size), mirror, gradient)

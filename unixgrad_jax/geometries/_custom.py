@@ -36,6 +36,10 @@ class Unconstrained(FullSpace):
             _validation.check_number("diameter", diameter)
         object.__setattr__(self, "own_diameter", diameter)
 
+    @property
+    def light_step(self) -> bool:
+        return True
+
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return _trees.cast_like(gradient_step(mirror, gradient, step_size), mirror)
 

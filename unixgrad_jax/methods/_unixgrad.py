@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
-from unixgrad_jax._template import Half, Rules, Weights, take_half, take_turns
+from unixgrad_jax._template import Half, Rules, Weights, choose, take_half, take_turns
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries import Geometry
 from unixgrad_jax.methods._transform import (
@@ -227,11 +228,11 @@ class UniXGradRules(Rules[UniXGradState]):
         squares = self._scale(geometry, state, half.gradient, half.second)
         if half.second is False:
             return state._replace(hint=half.gradient, sum_squares=squares)
-        growth = half.alpha**2 * _innovation(geometry, state, half.gradient)
+        growth = half.alpha**2 * self._innovation(geometry, state, half.gradient, half.second)
         if half.second is True:
             return state._replace(hint=None, sum_squares=squares + growth)
         return state._replace(
-            hint=optax.tree.where(half.second, state.hint, half.gradient),
+            hint=choose(half.second, state.hint, half.gradient),
             sum_squares=squares + jnp.where(half.second, growth, 0),
         )
 
@@ -241,14 +242,27 @@ class UniXGradRules(Rules[UniXGradState]):
         """Return the sum of squares, which without an offset starts at ‖M_1‖*²."""
         if self.offset is not None or second is True:
             return state.sum_squares
-        first_ever = (state.step == 0) & jnp.logical_not(second)
-        return jnp.where(first_ever, _innovation(geometry, state, gradient), state.sum_squares)
+        innovation = self._innovation(geometry, state, gradient, second)
+        return jnp.where(_is_first(state, second), innovation, state.sum_squares)
+
+    def _innovation(
+        self, geometry: Geometry, state: UniXGradState, gradient: Gradient, second: bool | Array
+    ) -> Array:
+        """Return ‖g_t − M_t‖*² in the second half; without an offset ‖M_1‖*² in the first of all.
+
+        The hint is read as the new state will have it: see `take_half`.
+        """
+        if second is False:
+            return geometry.squared_dual_norm(gradient)
+        hint = choose(second, state.hint, gradient)
+        if self.offset is None and second is not True:
+            hint = jax.tree.map(lambda m: jnp.where(_is_first(state, second), 0, m), hint)
+        return geometry.squared_dual_norm(optax.tree.sub(gradient, hint))
 
 
-def _innovation(geometry: Geometry, state: UniXGradState, gradient: Gradient) -> Array:
-    """Return ‖g − M‖*² with the hint M of the state, which is 0, or None, before the first one."""
-    change = gradient if state.hint is None else optax.tree.sub(gradient, state.hint)
-    return geometry.squared_dual_norm(change)
+def _is_first(state: UniXGradState, second: bool | Array) -> Array:
+    """Return whether a half is the first of all."""
+    return (state.step == 0) & jnp.logical_not(second)
 
 
 class Iteration(NamedTuple):
