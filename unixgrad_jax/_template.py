@@ -36,8 +36,8 @@ class TemplateState(Protocol):
         ...
 
     @property
-    def remainder(self) -> Params:
-        """What rounding left out of `average`, so that the mean neither stalls nor drifts."""
+    def increment(self) -> Params:
+        """The last change of `average`, which tells what rounding left out of it."""
         ...
 
 
@@ -141,14 +141,13 @@ def take_half(
         last = geometry.to_point(anchor)
         point = choose(second, last, first)
     average = move_towards(
-        Average(state.average, state.remainder), first, weights.theta, stay=second
+        Average(state.average, state.increment), first, weights.theta, stay=second
     )
     half = Half(second, gradient, state.anchor, point, weights.alpha, eta)
     state = rules.learn(geometry, state, half)
-    state = replace(state, anchor=anchor, average=average.value, remainder=average.remainder)
-    ahead = choose(second, weights.next_theta, 0)
-    near = average.value if second is False else moved_value(average, last, ahead)
-    return state, rules.query(near, point), half
+    state = replace(state, anchor=anchor, average=average.value, increment=average.increment)
+    ahead = jax.tree.map(lambda v, x: v + _fraction(weights.next_theta, x - v), average.value, last)
+    return state, rules.query(choose(second, ahead, average.value), point), half
 
 
 def take_turns(
@@ -178,28 +177,27 @@ def replace(state: State, **fields: Any) -> State:
 
 
 class Average(NamedTuple):
-    """A weighted mean kept to twice the working precision, as `value + remainder`.
+    """A weighted mean kept to twice the working precision.
 
     A plain mean in float32 stalls when its increments fall below half an ulp, and its rounding
-    errors, which the averaging remembers for a time proportional to t, carry it out of K.
+    errors, which the averaging remembers for a time proportional to t, carry it out of K. Here the
+    next increment makes up for what the last addition left out. That follows from the sum and the
+    increment alone, by Knuth's TwoSum (The Art of Computer Programming, vol. 2, sec. 4.2.2, theorem
+    B) less its term that is 0, up to a rare ulp, where the increment is the smaller summand.
 
     Attributes:
         value: the mean, rounded.
-        remainder: what the rounding left out, below half an ulp of `value`.
+        increment: what was added last to get it.
     """
 
     value: Params
-    remainder: Params
+    increment: Params
 
 
 def move_towards(
     average: Average, point: Params, weight: Array, stay: bool | Array = False
 ) -> Average:
-    """Return x̄ + θ·(x − x̄), leaf by leaf in the dtype of x̄, without rounding it twice.
-
-    The sum of value and increment is split into its rounding and the rest, by Knuth's TwoSum (The
-    Art of Computer Programming, vol. 2, sec. 4.2.2, theorem B) less its term that is 0, up to a
-    rare ulp, where the increment is the smaller of the two: the rest then needs no old value.
+    """Return x̄ + θ·(x − x̄), leaf by leaf in the dtype of x̄.
 
     Args:
         average: x̄.
@@ -207,28 +205,16 @@ def move_towards(
         weight: θ ∈ [0, 1], a scalar.
         stay: whether to return the average as it is.
     """
-    change = jax.tree.map(
-        lambda value, remainder, x: choose(
-            stay, remainder, _increment(value, remainder, x, weight)
-        ),
-        average.value,
-        average.remainder,
-        point,
-    )
-    value = jax.tree.map(lambda v, c: choose(stay, v, v + c), average.value, change)
-    remainder = jax.tree.map(lambda v, c: choose(stay, c, c - (v - (v - c))), value, change)
-    return Average(value, remainder)
+
+    def next_increment(value: Array, increment: Array, x: Array) -> Array:
+        rest = increment - (value - (value - increment))
+        return choose(stay, increment, rest + _fraction(weight, (x - value) - rest))
+
+    increment = jax.tree.map(next_increment, average.value, average.increment, point)
+    value = jax.tree.map(lambda v, d: choose(stay, v, v + d), average.value, increment)
+    return Average(value, increment)
 
 
-def moved_value(average: Average, point: Params, weight: Array) -> Params:
-    """Return the value of x̄ + θ·(x − x̄)."""
-    return jax.tree.map(
-        lambda value, remainder, x: value + _increment(value, remainder, x, weight),
-        average.value,
-        average.remainder,
-        point,
-    )
-
-
-def _increment(value: Array, remainder: Array, x: Array, weight: Array) -> Array:
-    return remainder + weight.astype(value.dtype) * ((x - value) - remainder)
+def _fraction(weight: Array, difference: Array) -> Array:
+    """Return θ·d in the dtype of d."""
+    return weight.astype(difference.dtype) * difference

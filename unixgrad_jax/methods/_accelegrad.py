@@ -31,7 +31,7 @@ class AcceleGradState(NamedTuple):
         anchor: z_t, the point that long steps start from.
         descent: y_t, the point that the last short step reached.
         average: ȳ, the average of y_1, ..., y_t with weights α, the method's answer.
-        remainder: what rounding left out of `average`.
+        increment: the last change of `average`, which tells what rounding left out of it.
         sum_squares: Σ_{s<t} α_s²·‖g_s‖², the denominator of the learning rate without G².
     """
 
@@ -39,7 +39,7 @@ class AcceleGradState(NamedTuple):
     anchor: Mirror
     descent: Params
     average: Params
-    remainder: Params
+    increment: Params
     sum_squares: Array
 
     @property
@@ -97,7 +97,7 @@ def accelegrad(
             anchor=copied(start),
             descent=copied(start),
             average=copied(start),
-            remainder=optax.tree.zeros_like(start),
+            increment=optax.tree.zeros_like(start),
             sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
         )
 
@@ -110,13 +110,13 @@ def accelegrad(
         eta = ratio(2 * euclidean_diameter(geometry, diameter, state.average), offset + squares)
         query = _between(state.descent, state.anchor, 1 / alpha)
         descent = geometry.step(query, gradient, eta)
-        average = move_towards(Average(state.average, state.remainder), descent, theta)
+        average = move_towards(Average(state.average, state.increment), descent, theta)
         state = AcceleGradState(
             step=after(state.step),
             anchor=geometry.step(state.anchor, gradient, alpha * eta),
             descent=descent,
             average=average.value,
-            remainder=average.remainder,
+            increment=average.increment,
             sum_squares=squares,
         )
         next_alpha, _ = _weights(state.step, dtype)

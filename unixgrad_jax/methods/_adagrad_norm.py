@@ -28,14 +28,14 @@ class AdaGradNormState(NamedTuple):
         step: the number of gradients seen, int32.
         point: x_t, where the next gradient is taken.
         average: the uniform average of x_1, ..., x_t; None where the answer is the last point.
-        remainder: what rounding left out of `average`, None without one.
+        increment: its last change, which tells what rounding left out of it; None without one.
         sum_squares: Σ‖g_s‖² of all gradients seen.
     """
 
     step: Array
     point: Params
     average: Params | None
-    remainder: Params | None
+    increment: Params | None
     sum_squares: Array
 
     @property
@@ -86,7 +86,7 @@ def adagrad_norm(
             step=jnp.zeros((), jnp.int32),
             point=copied(start),
             average=copied(start) if average else None,
-            remainder=optax.tree.zeros_like(start) if average else None,
+            increment=optax.tree.zeros_like(start) if average else None,
             sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
         )
 
@@ -99,7 +99,7 @@ def adagrad_norm(
         if not average:
             return state, point
         weight = 1 / (state.step.astype(squares.dtype) + 1)
-        mean = move_towards(Average(state.average, state.remainder), point, weight)
-        return state._replace(average=mean.value, remainder=mean.remainder), point
+        mean = move_towards(Average(state.average, state.increment), point, weight)
+        return state._replace(average=mean.value, increment=mean.increment), point
 
     return transform(init, advance)

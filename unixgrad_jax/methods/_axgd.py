@@ -22,18 +22,18 @@ class AXGDState(NamedTuple):
         anchor: mirror coordinates ∇ψ(x_0) of the start.
         slope: Σ_{i<k} a_i·∇f(x_i)/A_{k−1}, the average of the gradients at x_1, x_2, ...; the
             method's z is ∇ψ(x_0) − A_{k−1}·slope.
-        slope_remainder: what rounding left out of `slope`.
+        slope_increment: the last change of `slope`, which tells what rounding left out of it.
         average: x_k, itself an average, the method's answer.
-        remainder: what rounding left out of `average`.
+        increment: the last change of `average`, which tells what rounding left out of it.
     """
 
     step: Array
     halfway: Array
     anchor: Mirror
     slope: Gradient
-    slope_remainder: Gradient
+    slope_increment: Gradient
     average: Params
-    remainder: Params
+    increment: Params
 
     @property
     def output(self) -> Params:
@@ -84,9 +84,9 @@ def axgd(geometry: Geometry, smoothness: Scalar) -> optax.GradientTransformation
             halfway=jnp.zeros((), jnp.bool_),
             anchor=copied(geometry.to_mirror(start)),
             slope=optax.tree.zeros_like(start),
-            slope_remainder=optax.tree.zeros_like(start),
+            slope_increment=optax.tree.zeros_like(start),
             average=copied(start),
-            remainder=optax.tree.zeros_like(start),
+            increment=optax.tree.zeros_like(start),
         )
 
     def advance(state: AXGDState, gradient: Gradient) -> tuple[AXGDState, Params]:
@@ -94,12 +94,12 @@ def axgd(geometry: Geometry, smoothness: Scalar) -> optax.GradientTransformation
         second = state.halfway
         alpha, this_weight, next_weight = weights(state.step, _trees.wide_dtype(state.average))
         gradient = _trees.cast_like(gradient, state.average)
-        slope = move_towards(Average(state.slope, state.slope_remainder), gradient, this_weight)
+        slope = move_towards(Average(state.slope, state.slope_increment), gradient, this_weight)
         lipschitz = _trees.scalar("smoothness", smoothness, alpha.dtype)
         reach = alpha * (alpha + 1) / (4 * lipschitz)
         point = geometry.to_point(geometry.step(state.anchor, slope.value, reach))
         query = move_towards(
-            Average(state.average, state.remainder),
+            Average(state.average, state.increment),
             point,
             jnp.where(second, next_weight, this_weight),
         )
@@ -108,9 +108,9 @@ def axgd(geometry: Geometry, smoothness: Scalar) -> optax.GradientTransformation
             halfway=~second,
             anchor=state.anchor,
             slope=optax.tree.where(second, slope.value, state.slope),
-            slope_remainder=optax.tree.where(second, slope.remainder, state.slope_remainder),
+            slope_increment=optax.tree.where(second, slope.increment, state.slope_increment),
             average=optax.tree.where(second, state.average, query.value),
-            remainder=optax.tree.where(second, state.remainder, query.remainder),
+            increment=optax.tree.where(second, state.increment, query.increment),
         )
         return state, query.value
 

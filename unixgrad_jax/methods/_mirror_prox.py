@@ -30,14 +30,14 @@ class MirrorProxState(NamedTuple):
         halfway: whether M_t has been used and g_t is awaited, bool.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the uniform average of x_1, x_2, ..., the method's answer.
-        remainder: what rounding left out of `average`.
+        increment: the last change of `average`, which tells what rounding left out of it.
     """
 
     step: Array
     halfway: Array
     anchor: Mirror
     average: Params
-    remainder: Params
+    increment: Params
 
     @property
     def output(self) -> Params:
@@ -88,7 +88,7 @@ def mirror_prox(
             halfway=jnp.zeros((), jnp.bool_),
             anchor=copied(geometry.to_mirror(start)),
             average=copied(start),
-            remainder=optax.tree.zeros_like(start),
+            increment=optax.tree.zeros_like(start),
         )
 
     def advance(state: MirrorProxState, gradient: Gradient) -> tuple[MirrorProxState, Params]:

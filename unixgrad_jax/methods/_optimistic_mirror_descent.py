@@ -27,13 +27,13 @@ class OptimisticMirrorDescentState(NamedTuple):
         step: t − 1, the number of gradients seen, int32.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the uniform average of x_1, ..., x_t, the method's answer.
-        remainder: what rounding left out of `average`.
+        increment: the last change of `average`, which tells what rounding left out of it.
     """
 
     step: Array
     anchor: Mirror
     average: Params
-    remainder: Params
+    increment: Params
 
     @property
     def output(self) -> Params:
@@ -83,7 +83,7 @@ def optimistic_mirror_descent(
             step=jnp.zeros((), jnp.int32),
             anchor=copied(geometry.to_mirror(start)),
             average=copied(start),
-            remainder=optax.tree.zeros_like(start),
+            increment=optax.tree.zeros_like(start),
         )
 
     def advance(

@@ -28,7 +28,7 @@ class UniversalMirrorProxState(NamedTuple):
         halfway: whether M_t has been used and g_t is awaited, bool.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the uniform average of x_1, x_2, ..., the method's answer.
-        remainder: what rounding left out of `average`.
+        increment: the last change of `average`, which tells what rounding left out of it.
         lead: x_t, against which y_t is measured.
         sum_squares: Σ_{i<t} Z_i², in the denominator of the learning rate.
     """
@@ -37,7 +37,7 @@ class UniversalMirrorProxState(NamedTuple):
     halfway: Array
     anchor: Mirror
     average: Params
-    remainder: Params
+    increment: Params
     lead: Params
     sum_squares: Array
 
@@ -94,7 +94,7 @@ def universal_mirror_prox(
             halfway=jnp.zeros((), jnp.bool_),
             anchor=copied(geometry.to_mirror(start)),
             average=copied(start),
-            remainder=optax.tree.zeros_like(start),
+            increment=optax.tree.zeros_like(start),
             lead=copied(start),
             sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
         )

@@ -1,11 +1,13 @@
 """UniXGrad, Algorithm 2 of Kavis, Levy, Bach and Cevher (NeurIPS 2019)."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from jax import lax
 from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
@@ -39,7 +41,8 @@ class UniXGradState(NamedTuple):
             one call.
         anchor: mirror coordinates ∇R(y_{t−1}) of the point that both prox steps start from.
         average: x̄, the weighted average of the iterates x_1, x_2, ..., the method's answer.
-        remainder: what rounding left out of `average`, so that the mean neither stalls nor drifts.
+        increment: the last change of `average`, which tells what rounding left out of it: with it,
+            the mean neither stalls nor drifts.
         hint: M_t, the gradient at the extrapolated point z̃_t; None where a whole iteration is
             one call (the opaque mode, and `solve`), since nothing then waits for g_t.
         sum_squares: Σ_{i<t} α_i²·‖g_i − M_i‖*², the denominator of the learning rate without the
@@ -50,7 +53,7 @@ class UniXGradState(NamedTuple):
     halfway: Array
     anchor: Mirror
     average: Params
-    remainder: Params
+    increment: Params
     hint: Gradient | None
     sum_squares: Array
 
@@ -195,7 +198,7 @@ def init(geometry: Geometry, params: Params) -> UniXGradState:
         halfway=jnp.zeros((), jnp.bool_),
         anchor=copied(geometry.to_mirror(start)),
         average=copied(start),
-        remainder=optax.tree.zeros_like(start),
+        increment=optax.tree.zeros_like(start),
         hint=None,
         sum_squares=jnp.zeros((), _trees.wide_dtype(start)),
     )
@@ -228,13 +231,10 @@ class UniXGradRules(Rules[UniXGradState]):
         squares = self._scale(geometry, state, half.gradient, half.second)
         if half.second is False:
             return state._replace(hint=half.gradient, sum_squares=squares)
-        growth = half.alpha**2 * self._innovation(geometry, state, half.gradient, half.second)
-        if half.second is True:
-            return state._replace(hint=None, sum_squares=squares + growth)
-        return state._replace(
-            hint=choose(half.second, state.hint, half.gradient),
-            sum_squares=squares + jnp.where(half.second, growth, 0),
-        )
+        hint = choose(half.second, state.hint, half.gradient)
+        growth = half.alpha**2 * _innovation(half.second, geometry, half.gradient, hint)
+        hint = None if half.second is True else hint
+        return state._replace(hint=hint, sum_squares=squares + growth)
 
     def _scale(
         self, geometry: Geometry, state: UniXGradState, gradient: Gradient, second: bool | Array
@@ -242,27 +242,27 @@ class UniXGradRules(Rules[UniXGradState]):
         """Return the sum of squares, which without an offset starts at ‖M_1‖*²."""
         if self.offset is not None or second is True:
             return state.sum_squares
-        innovation = self._innovation(geometry, state, gradient, second)
-        return jnp.where(_is_first(state, second), innovation, state.sum_squares)
-
-    def _innovation(
-        self, geometry: Geometry, state: UniXGradState, gradient: Gradient, second: bool | Array
-    ) -> Array:
-        """Return ‖g_t − M_t‖*² in the second half; without an offset ‖M_1‖*² in the first of all.
-
-        The hint is read as the new state will have it: see `take_half`.
-        """
-        if second is False:
-            return geometry.squared_dual_norm(gradient)
-        hint = choose(second, state.hint, gradient)
-        if self.offset is None and second is not True:
-            hint = jax.tree.map(lambda m: jnp.where(_is_first(state, second), 0, m), hint)
-        return geometry.squared_dual_norm(optax.tree.sub(gradient, hint))
+        first = (state.step == 0) & jnp.logical_not(second)
+        return state.sum_squares + _innovation(first, geometry, gradient)
 
 
-def _is_first(state: UniXGradState, second: bool | Array) -> Array:
-    """Return whether a half is the first of all."""
-    return (state.step == 0) & jnp.logical_not(second)
+@functools.partial(jax.jit, inline=True)
+def _innovation(
+    needed: bool | Array, geometry: Geometry, gradient: Gradient, hint: Gradient | None = None
+) -> Array:
+    """Return ‖g − M‖*², M = 0 by default, where it is needed, and 0 elsewhere.
+
+    A CPU does not compute it there. Other devices do: a branch would make the host wait for them.
+    """
+
+    def norm() -> Array:
+        change = gradient if hint is None else optax.tree.sub(gradient, hint)
+        return geometry.squared_dual_norm(change)
+
+    def only_there() -> Array:
+        return lax.cond(needed, norm, lambda: jnp.zeros((), _trees.wide_dtype(gradient)))
+
+    return lax.platform_dependent(cpu=only_there, default=lambda: jnp.where(needed, norm(), 0))
 
 
 class Iteration(NamedTuple):
