@@ -115,8 +115,8 @@ def take_half(
     reaches, the second the anchor.
 
     A large update costs what it reads and writes, and most where XLA must copy an array before it
-    is overwritten. So each new array is computed from others that are new already: the anchor, the
-    average, the query; a step that is light is taken once more from the new anchor, not kept.
+    is overwritten. So each new array is computed from others that are new already, the anchor, the
+    average, the query, and a step that goes entry by entry is taken again from the new anchor.
 
     Args:
         rules: the method.
@@ -133,12 +133,16 @@ def take_half(
     gradient = _trees.cast_like(gradient, state.average)
     eta = rules.learning_rate(geometry, state, gradient, second)
     size = weights.alpha * eta
-    moved = geometry.step(state.anchor, gradient, size)
-    anchor = choose(second, moved, state.anchor)
-    point = first = last = geometry.to_point(moved)
-    if geometry.light_step and not isinstance(second, bool):
-        first = geometry.to_point(geometry.step(anchor, gradient, size))
-        last = geometry.to_point(anchor)
+    step = None
+    if not isinstance(second, bool):
+        step = geometry.entrywise_step(state.anchor, gradient, size)
+    if step is None:
+        moved = geometry.step(state.anchor, gradient, size)
+        anchor = choose(second, moved, state.anchor)
+        point = first = last = geometry.to_point(moved)
+    else:
+        anchor = choose(second, step(state.anchor, gradient), state.anchor)
+        first, last = geometry.to_point(step(anchor, gradient)), geometry.to_point(anchor)
         point = choose(second, last, first)
     average = move_towards(
         Average(state.average, state.increment), first, weights.theta, stay=second

@@ -11,6 +11,7 @@ import pytest
 import unixgrad_jax as ux
 from tests import oracle
 from tests.sampling import by_default
+from unixgrad_jax.geometries._balls import LARGE
 
 SIMPLICES = [
     ux.Simplex(),
@@ -263,14 +264,30 @@ def test_entropic_l1_ball_keeps_its_digits_under_long_runs() -> None:
     np.testing.assert_allclose(x, [ratio / (1 + ratio), -1 / (1 + ratio), 0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("size", [2, 100, 5000])
 @pytest.mark.parametrize("scale", [1e-36, 1e-30, 1e-20, 1.0, 1e20, 1e30, 1e38])
-def test_l2_ball_handles_every_scale_of_float32(scale: float) -> None:
-    point = jnp.array([0.3 * scale, 0.4 * scale], jnp.float32)
-    expected = np.array([0.6, 0.8]) if scale > 2 else np.array([0.3, 0.4]) * scale
-    np.testing.assert_allclose(ux.L2Ball(1.0).project(point), expected, rtol=1e-6)
+def test_l2_ball_handles_every_scale_of_float32(scale: float, size: int) -> None:
+    """Pairs, and the sizes whose sums go by strips and by a branch."""
+    scale = max(scale, 1e-34) if size > 2 else scale
+    share = (2 / size) ** 0.5
+    direction = np.tile([0.6, 0.8], size // 2) * share
+    point = jnp.asarray(0.5 * scale * direction, jnp.float32)
+    expected = direction * (1 if scale > 2 else 0.5 * scale)
+    np.testing.assert_allclose(ux.L2Ball(1.0).project(point), expected, rtol=2e-6)
     relative = ux.L2Ball(0.1 * scale).project(point)
-    np.testing.assert_allclose(relative, np.array([0.06, 0.08]) * scale, rtol=1e-6)
-    np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), [-0.6, -0.8], rtol=1e-6)
+    np.testing.assert_allclose(relative, 0.1 * scale * direction, rtol=2e-6)
+    np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), -direction, rtol=2e-6)
+
+
+@pytest.mark.parametrize("size", [4, 100, 5000])
+def test_l2_ball_keeps_nans_and_takes_infinities_to_their_limit(size: int) -> None:
+    point = jnp.ones(size, jnp.float32)
+    infinite = ux.L2Ball(1.0).project(point.at[1].set(jnp.inf).at[2].set(-jnp.inf))
+    expected = np.zeros(size)
+    expected[[1, 2]] = [0.5**0.5, -(0.5**0.5)]
+    np.testing.assert_allclose(infinite, expected, atol=1e-6)
+    with_nan = ux.L2Ball(1.0).project(point.at[1].set(jnp.inf).at[2].set(jnp.nan))
+    np.testing.assert_array_equal(jnp.isnan(with_nan), np.arange(size) == 2)
 
 
 @pytest.mark.parametrize("radius", [1e-36, 1e-30, 1e-10, 1.0, 1e10, 1e30, 1e32])
@@ -280,6 +297,54 @@ def test_l2_ball_steps_are_right_relative_to_the_radius(radius: float, excess: f
     reached = ux.L2Ball(radius).step(jnp.zeros(2, jnp.float32), gradient, excess)
     expected = -np.array([0.6, -0.8]) * radius * min(excess, 1.0)
     np.testing.assert_allclose(reached, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("radius", "scale"),
+    [(1, 1), (1, 1e-28), (1, 1e-15), (1, 1e15), (1, 1e25), (1e-30, 1), (1e25, 1), (1e25, 1e25)],
+)
+@pytest.mark.parametrize("excess", [0.0, 1e-3, 0.9, 2.0, 1e6])
+@pytest.mark.parametrize("centered", [True, False])
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_l2_ball_steps_are_right_at_every_scale(
+    radius: float, scale: float, excess: float, centered: bool, size: int
+) -> None:
+    directions = np.random.default_rng(0).normal(size=(2, size))
+    unit = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    center = 0.0 if centered else 0.25 * radius
+    anchor = (0.7 * radius * unit[0] + center).astype(np.float32)
+    gradient = (unit[1] * scale).astype(np.float32)
+    step_size = np.float32(excess * radius / scale)
+    ball = ux.L2Ball(radius, None if centered else center)
+    moved = anchor.astype(np.float64) - np.float64(step_size) * gradient.astype(np.float64) - center
+    expected = moved * min(1, radius / np.linalg.norm(moved)) + center
+    reached = ball.step(jnp.asarray(anchor), jnp.asarray(gradient), step_size)
+    error = np.linalg.norm(np.asarray(reached, np.float64) - expected)
+    assert error <= 2e-6 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_l2_ball_steps_keep_nans_and_have_derivatives(size: int) -> None:
+    key, other = jax.random.split(jax.random.key(0))
+    anchor = jax.random.normal(key, (size,)) / size**0.5 / 2
+    gradient = jax.random.normal(other, (size,)) / size**0.5
+    ball = ux.L2Ball()
+    with_nan = ball.step(anchor, gradient.at[3].set(jnp.nan), 2.0)
+    assert jnp.isnan(with_nan[3])
+    assert jnp.sum(jnp.isnan(with_nan)) == 1
+
+    def along(length: jax.Array) -> jax.Array:
+        return jnp.vdot(gradient, ball.step(anchor, gradient, length))
+
+    pairs = [(anchor, anchor), (anchor, gradient), (gradient, gradient)]
+    a, b, c = (float(jnp.vdot(x, y)) for x, y in pairs)
+    for length in (0.1, 2.0):
+        squared = a - 2 * length * b + length**2 * c
+        inside = -c
+        outside = (-c * squared - (b - length * c) * (length * c - b)) / squared**1.5
+        for mode in (jax.grad, jax.jacfwd):
+            slope = float(mode(along)(length))
+            np.testing.assert_allclose(slope, inside if squared < 1 else outside, rtol=2e-3)
 
 
 @pytest.mark.parametrize(

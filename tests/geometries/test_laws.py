@@ -323,6 +323,21 @@ def test_mixed_dtypes_are_kept_leaf_by_leaf(case: Case) -> None:
     assert float(case.geometry.violation(projected)) <= 8 * 2**-7 * case.scale
 
 
+def test_an_entrywise_step_is_the_step(case: Case) -> None:
+    dtype = np.dtype("float32")
+    rng = np.random.default_rng(23)
+    mirror = case.geometry.to_mirror(case.pack(case.starts(rng, 1)[0], dtype))
+    gradient = case.pack(3 * rng.normal(size=case.size), dtype)
+    for size in STEP_SIZES:
+        step = case.geometry.entrywise_step(mirror, gradient, size)
+        if step is None:
+            return
+        expected = case.geometry.step(mirror, gradient, size)
+        np.testing.assert_allclose(
+            flat(step(mirror, gradient)), flat(expected), rtol=1e-5, atol=2e-6 * case.scale
+        )
+
+
 def test_vmap_over_points_is_a_loop(case: Case) -> None:
     dtype = np.dtype("float32")
     rng = np.random.default_rng(17)

@@ -151,6 +151,36 @@ def test_params_and_state_can_be_donated_together(method: Method) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), got, expected)
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="other backends fuse otherwise")
+@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize(
+    "geometry",
+    [ux.Box(-1.0, 1.0), ux.L2Ball(), ux.Product([ux.L2Ball(), ux.Box()])],
+    ids=["box", "l2 ball", "product"],
+)
+def test_an_update_of_large_params_allocates_no_array_of_their_size(
+    geometry: ux.Geometry, opaque: bool
+) -> None:
+    """Each array of the state is overwritten where it lies, once no one reads it any more."""
+    optimizer = ux.unixgrad(geometry, opaque=opaque)
+
+    def update(params: Any, state: Any, gradients: list) -> Any:
+        def second(point: Any) -> Any:
+            gradients[1] = jax.tree.map(lambda g, x: g / (1 + 0 * x), gradients[1], point)
+            return gradients[1]
+
+        extra = {"grad_fn": second} if opaque else {}
+        updates, state = optimizer.update(gradients[0], state, params, **extra)
+        return optax.apply_updates(params, updates), state, gradients
+
+    params = [jnp.zeros(2**19), jnp.zeros(2**18)]
+    arguments = params, optimizer.init(params), [params, params]
+    compiled = jax.jit(update, donate_argnums=(0, 1, 2)).lower(*arguments).compile()
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < 2**16
+
+
 @each_method
 def test_new_hyperparameters_and_sets_of_the_same_shapes_compile_nothing(method: Method) -> None:
     traces = []

@@ -11,6 +11,7 @@ from unixgrad_jax import _sums, _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     FullSpace,
+    StepFunction,
     divide,
     gradient_step,
     limit_direction,
@@ -24,6 +25,9 @@ from unixgrad_jax.geometries._threshold import (
     shrink_to_sum,
     threshold_if_active,
 )
+
+LARGE = 2**18
+"""From this many entries on, a CPU sums up other arrays sooner than it keeps another in memory."""
 
 
 @register
@@ -57,23 +61,55 @@ class L2Ball(FullSpace):
                 raise ValueError(f"center must be finite, not {center}.")
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
-        # With the radius as the unit of length, v² loses nothing that matters below 1e-13·r, and
-        # overflows beyond 1e25·r: the loop of a method is saved a branch. A power of two costs no
-        # digits. Multiplied in after the step instead, XLA does it a second time for the norm.
+        return self.entrywise_step(mirror, gradient, step_size)(mirror, gradient)
+
+    def entrywise_step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> StepFunction:
         dtype = _trees.wide_dtype(mirror)
+        size = _trees.scalar("step_size", step_size, dtype)
         radius = self._radius(mirror)
         unit = _unit_of_length(radius)
 
-        def in_units(tree: Params) -> Params:
-            return jax.tree.map(lambda x: jnp.asarray(x, dtype) * (1 / unit), tree)
+        # With the radius as the unit of length, v² loses nothing that matters below 1e-13·r, and
+        # overflows beyond 1e25·r: the loop of a method is saved a branch. A power of two costs no
+        # digits. Multiplied in after the step instead, XLA does it a second time for the norm.
+        in_units = jax.tree.map(lambda c: jnp.asarray(c, dtype) * (1 / unit), self.center)
+        ball = L2Ball(radius / unit, in_units)
 
-        limit = radius / unit
-        ball = L2Ball(limit, None if self.center is None else in_units(self.center))
-        moved = gradient_step(in_units(mirror), in_units(gradient), step_size)
-        vector = ball._from_center(moved)
-        outside, inverse_norm = _compare(vector, limit)
-        projected = ball._pull_in(moved, vector, outside, limit * inverse_norm)
-        return _trees.cast_like(jax.tree.map(lambda x: unit * x, projected), mirror)
+        def move(mirror: Mirror, gradient: Gradient) -> tuple[Params, Params]:
+            """Return y − s·g and that less the center."""
+            scaled = jax.tree.map(lambda y: jnp.asarray(y, dtype) * (1 / unit), mirror)
+            moved = gradient_step(scaled, gradient, size / unit)
+            return moved, ball._from_center(moved)
+
+        def squared() -> Array:
+            _, vector = move(mirror, gradient)
+            return _trees.vdot(vector, vector)
+
+        def squared_by_parts() -> Array:
+            """Return ‖y − c‖² − 2s⟨y − c, g⟩ + s²‖g‖², sums of which none keeps an array.
+
+            Its parts are not much larger than itself where it matters, outside the ball.
+            """
+            anchor = self._from_center(_trees.as_dtype(mirror, dtype))
+            steepness = _trees.vdot(gradient, gradient).astype(dtype)
+            across = 2 * _trees.vdot(anchor, gradient).astype(dtype)
+            parts = _trees.vdot(anchor, anchor) - size * (across - size * steepness)
+            least, shortest = _limits_of_range(dtype)
+            in_range = (steepness > least) & (parts < jnp.inf) & (radius > shortest)
+            return lax.cond(in_range, lambda: parts / unit / unit, squared)
+
+        if _trees.size(mirror) < LARGE:
+            square = squared()
+        else:
+            square = lax.platform_dependent(cpu=squared_by_parts, default=squared)
+        outside, inverse_norm = _compare(square, radius / unit)
+
+        def step(mirror: Mirror, gradient: Gradient) -> Mirror:
+            moved, vector = move(mirror, gradient)
+            projected = ball._pull_in(moved, vector, outside, radius / unit * inverse_norm, unit)
+            return _trees.cast_like(projected, mirror)
+
+        return step
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)
@@ -85,12 +121,14 @@ class L2Ball(FullSpace):
         scaled = jax.tree.map(lambda v: scale * _finite(v), vector)
         return _trees.cast_like(self._pull_in(wide, scaled, outside, reach), point)
 
-    def _pull_in(self, point: Params, direction: Params, outside: Array, reach: Array) -> Params:
-        """Return c + reach·direction where the point is outside, the point itself elsewhere."""
+    def _pull_in(
+        self, point: Params, direction: Params, outside: Array, reach: Array, unit: Scalar = 1
+    ) -> Params:
+        """Return c + reach·direction where the point is outside, else the point; times the unit."""
         reach = jnp.where(outside, reach, 0)  # infinite where the radius is
 
         def pulled(x: Array, d: Array, *center: Array) -> Array:
-            return jnp.where(outside, reach * d + sum(center), x)
+            return jnp.where(outside, unit * (reach * d + sum(center)), unit * x)
 
         return jax.tree.map(pulled, point, direction, *self._centers(point))
 
@@ -116,7 +154,8 @@ class L2Ball(FullSpace):
     def minimize_linear(self, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         unit, _ = largest_to_one(wide)
-        _, inverse_norm = _compare(unit, jnp.zeros((), _trees.wide_dtype(wide)))
+        squared = _trees.vdot(unit, unit)
+        _, inverse_norm = _compare(squared, jnp.zeros_like(squared))
         reach = _trees.scalar("radius", self.radius, inverse_norm.dtype) * inverse_norm
         vertex = jax.tree.map(
             lambda u, *center: sum(center) - along(reach, u), unit, *self._centers(unit)
@@ -228,13 +267,14 @@ def _squared_in_range(vector: Params, radius: Array) -> tuple[Array, Array]:
     """
     dtype, exponent = radius.dtype, jnp.finfo(radius.dtype).maxexp
     down, up = 2.0 ** (-5 * exponent / 8), 2.0 ** (15 * exponent / 32)
+    least, shortest = _limits_of_range(dtype)
     plain = jax.tree.map(jnp.square, vector)
 
     def squares(scale: Scalar) -> Params:
         return jax.tree.map(lambda v: (scale * _finite(v)) ** 2, vector)
 
     def choose(squared: Array, if_large: Scalar, if_small: Scalar, otherwise: Scalar) -> Array:
-        small = (squared < 2.0 ** (-5 * exponent / 8)) & (radius < 2.0 ** (-9 * exponent / 32))
+        small = (squared < least) & (radius < shortest)
         return jnp.where(squared == jnp.inf, if_large, jnp.where(small, if_small, otherwise))
 
     if _trees.size(vector) <= _sums.MOST:  # one pass for all three is as fast as a single one
@@ -243,6 +283,12 @@ def _squared_in_range(vector: Params, radius: Array) -> tuple[Array, Array]:
     squared = _trees.total(plain, dtype)
     scale = choose(squared, down, up, 1)
     return scale, lax.cond(scale == 1, lambda: squared, lambda: _trees.total(squares(scale), dtype))
+
+
+def _limits_of_range(dtype: np.dtype) -> tuple[float, float]:
+    """Return the least ‖v‖₂² with all its digits, and the least radius that needs no smaller."""
+    exponent = jnp.finfo(dtype).maxexp
+    return 2.0 ** (-5 * exponent / 8), 2.0 ** (-9 * exponent / 32)
 
 
 def _finite(value: Array) -> Array:
@@ -262,12 +308,11 @@ def _unit_of_length(radius: Array) -> Array:
     return jnp.where(power > 0, jnp.clip(2.0**20 * power, 1 / farthest, farthest), 1)
 
 
-def _compare(vector: Params, limit: Array) -> tuple[Array, Array]:
-    """Return whether ‖v‖₂ exceeds the limit, and 1/‖v‖₂ if so, else 1.
+def _compare(squared: Array, limit: Array) -> tuple[Array, Array]:
+    """Return whether ‖v‖₂ exceeds the limit, and 1/‖v‖₂ if so, else 1, from ‖v‖₂².
 
     Both are free of NaN and of infinite derivatives for an infinite limit, and for v = 0.
     """
-    squared = _trees.vdot(vector, vector)
     outside = squared > limit**2
     return outside, 1 / jnp.sqrt(jnp.where(outside, squared, 1))
 

@@ -13,6 +13,9 @@ from jax import lax
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 
+StepFunction = Callable[[Mirror, Gradient], Mirror]
+"""A prox step of given size."""
+
 
 class Geometry(abc.ABC):
     """A compact convex set K with a mirror map R that is 1-strongly convex on it.
@@ -98,13 +101,16 @@ class Geometry(abc.ABC):
     def penalty(self, point: Params) -> Array:
         """Return h(x), a scalar: 0 for a plain set."""
 
-    @property
-    def light_step(self) -> bool:
-        """Whether `step` is a few passes over its arrays, sooner taken again than kept in memory.
+    def entrywise_step(
+        self, mirror: Mirror, gradient: Gradient, step_size: Scalar
+    ) -> StepFunction | None:
+        """Return `step` as a function of matching entries of y and g, or None, if it is not one.
 
-        Methods give the same results either way.
+        What concerns all entries, such as a norm, is worked out here. With large params it is
+        sooner applied twice, to the anchor and to a copy, than its result kept.
         """
-        return False
+        del mirror, gradient, step_size
+        return None
 
     def check(self, like: Params, *, oracle: bool = False) -> None:
         """Check that fields whose values are known make a set of params shaped like `like`.

@@ -1,6 +1,7 @@
 """Boxes, with two mirror maps."""
 
 import contextlib
+import functools
 import math
 
 import jax
@@ -12,6 +13,7 @@ from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._base import (
     ConvexSet,
     Euclidean,
+    StepFunction,
     gradient_step,
     register,
     root,
@@ -97,12 +99,12 @@ class Box(BoxSet, Euclidean):
     def __post_init__(self) -> None:
         _check_bounds(self.lower, self.upper)
 
-    @property
-    def light_step(self) -> bool:
-        return True
-
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return _trees.cast_like(self.project(gradient_step(mirror, gradient, step_size)), mirror)
+
+    def entrywise_step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> StepFunction:
+        del mirror, gradient
+        return functools.partial(self.step, step_size=step_size)
 
     def project(self, point: Params) -> Params:
         wide = _trees.unify(point)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, PyTree, Scalar
-from unixgrad_jax.geometries._base import Geometry, register, root
+from unixgrad_jax.geometries._base import Geometry, StepFunction, register, root
 
 
 @register
@@ -43,12 +43,22 @@ class Product(Geometry):
     def to_mirror(self, point: Params) -> Mirror:
         return self.map(lambda part, x: part.to_mirror(x), point)
 
-    @property
-    def light_step(self) -> bool:
-        return all(part.light_step for part in jax.tree.leaves(self.parts, is_leaf=_is_geometry))
-
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return self.map(lambda part, y, g: part.step(y, g, step_size), mirror, gradient)
+
+    def entrywise_step(
+        self, mirror: Mirror, gradient: Gradient, step_size: Scalar
+    ) -> StepFunction | None:
+        steps = self.map(lambda part, y, g: part.entrywise_step(y, g, step_size), mirror, gradient)
+        steps = jax.tree.leaves(steps, is_leaf=lambda step: step is None)
+        if not steps or any(step is None for step in steps):
+            return None
+
+        def step(mirror: Mirror, gradient: Gradient) -> Mirror:
+            remaining = iter(steps)
+            return self.map(lambda part, y, g: next(remaining)(y, g), mirror, gradient)
+
+        return step
 
     def to_point(self, mirror: Mirror) -> Params:
         return self.map(lambda part, y: part.to_point(y), mirror)
@@ -138,10 +148,6 @@ class Batched(Geometry):
 
     def to_mirror(self, point: Params) -> Mirror:
         return self.map(lambda row, x: row.to_mirror(x), point)
-
-    @property
-    def light_step(self) -> bool:
-        return self.geometry.light_step
 
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return self.map(lambda row, y, g: row.step(y, g, step_size), mirror, gradient)

@@ -1,6 +1,7 @@
 """Sets that the user describes: the whole space, and any set with a projection."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import FullSpace, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import FullSpace, StepFunction, gradient_step, register, zeros
 
 
 @register
@@ -36,12 +37,12 @@ class Unconstrained(FullSpace):
             _validation.check_number("diameter", diameter)
         object.__setattr__(self, "own_diameter", diameter)
 
-    @property
-    def light_step(self) -> bool:
-        return True
-
     def step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> Mirror:
         return _trees.cast_like(gradient_step(mirror, gradient, step_size), mirror)
+
+    def entrywise_step(self, mirror: Mirror, gradient: Gradient, step_size: Scalar) -> StepFunction:
+        del mirror, gradient
+        return functools.partial(self.step, step_size=step_size)
 
     def project(self, point: Params) -> Params:
         return _trees.as_floating(point)
