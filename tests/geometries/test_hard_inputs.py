@@ -303,24 +303,24 @@ def test_l2_ball_steps_are_right_relative_to_the_radius(radius: float, excess: f
     ("radius", "scale"),
     [(1, 1), (1, 1e-28), (1, 1e-15), (1, 1e15), (1, 1e25), (1e-30, 1), (1e25, 1), (1e25, 1e25)],
 )
-@pytest.mark.parametrize("excess", [0.0, 1e-3, 0.9, 2.0, 1e6])
 @pytest.mark.parametrize("centered", [True, False])
 @pytest.mark.parametrize("size", [100, LARGE])
 def test_l2_ball_steps_are_right_at_every_scale(
-    radius: float, scale: float, excess: float, centered: bool, size: int
+    radius: float, scale: float, centered: bool, size: int
 ) -> None:
     directions = np.random.default_rng(0).normal(size=(2, size))
     unit = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    center = 0.0 if centered else 0.25 * radius
+    center = 0.0 if centered else 0.25 * radius / size**0.5
     anchor = (0.7 * radius * unit[0] + center).astype(np.float32)
     gradient = (unit[1] * scale).astype(np.float32)
-    step_size = np.float32(excess * radius / scale)
     ball = ux.L2Ball(radius, None if centered else center)
-    moved = anchor.astype(np.float64) - np.float64(step_size) * gradient.astype(np.float64) - center
-    expected = moved * min(1, radius / np.linalg.norm(moved)) + center
-    reached = ball.step(jnp.asarray(anchor), jnp.asarray(gradient), step_size)
-    error = np.linalg.norm(np.asarray(reached, np.float64) - expected)
-    assert error <= 2e-6 * np.linalg.norm(expected)
+    for excess in [0.0, 1e-3, 0.9, 2.0, 1e6]:
+        step_size = np.float32(excess * radius / scale)
+        moved = anchor.astype(float) - float(step_size) * gradient.astype(float) - center
+        expected = moved * min(1, radius / np.linalg.norm(moved)) + center
+        reached = ball.step(jnp.asarray(anchor), jnp.asarray(gradient), step_size)
+        error = np.linalg.norm(np.asarray(reached, float) - expected)
+        assert error <= 2e-6 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("size", [100, LARGE])
