@@ -61,11 +61,11 @@ def _unless_batched(*vectors: Array) -> Array:
 @_unless_batched.def_vmap
 def _batched(size: int, are_batched: list[bool], *vectors: Array) -> tuple[Array, bool]:
     """Sum each row of a batch the plain way, which is faster there."""
-    rows = [
-        vector if batched else jnp.broadcast_to(vector, (size, *vector.shape))
+    sums = [
+        _sum_rows(vector) if batched else jnp.broadcast_to(_sum_rows(vector), size)
         for vector, batched in zip(vectors, are_batched, strict=True)
     ]
-    return _sum_rows(jnp.stack(rows, axis=1)), True
+    return jnp.stack(sums, axis=1), True
 
 
 def _sum_rows(rows: Array) -> Array:
