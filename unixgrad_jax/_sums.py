@@ -28,10 +28,7 @@ def sums_of(*arrays: Array) -> Array:
     values = arrays[0]
     if LEAST <= values.size <= MOST and not any(map(_is_sharded, arrays)):
         return _sums_of_strips(*map(jnp.ravel, arrays))
-    if len(arrays) == 1:
-        return jnp.sum(values, dtype=values.dtype)[None]
-    stacked = jnp.stack(arrays)
-    return jnp.sum(stacked, axis=tuple(range(1, stacked.ndim)), dtype=stacked.dtype)
+    return jnp.stack([jnp.sum(array, dtype=array.dtype) for array in arrays])
 
 
 @jax.custom_jvp

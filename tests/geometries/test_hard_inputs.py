@@ -273,10 +273,10 @@ def test_l2_ball_handles_every_scale_of_float32(scale: float, size: int) -> None
     direction = np.tile([0.6, 0.8], size // 2) * share
     point = jnp.asarray(0.5 * scale * direction, jnp.float32)
     expected = direction * (1 if scale > 2 else 0.5 * scale)
-    np.testing.assert_allclose(ux.L2Ball(1.0).project(point), expected, rtol=2e-6)
+    np.testing.assert_allclose(ux.L2Ball(1.0).project(point), expected, rtol=1e-6)
     relative = ux.L2Ball(0.1 * scale).project(point)
-    np.testing.assert_allclose(relative, 0.1 * scale * direction, rtol=2e-6)
-    np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), -direction, rtol=2e-6)
+    np.testing.assert_allclose(relative, 0.1 * scale * direction, rtol=1e-6)
+    np.testing.assert_allclose(ux.L2Ball(1.0).minimize_linear(point), -direction, rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [4, 100, 5000])
@@ -344,7 +344,7 @@ def test_l2_ball_steps_keep_nans_and_have_derivatives(size: int) -> None:
         outside = (-c * squared - (b - length * c) * (length * c - b)) / squared**1.5
         for mode in (jax.grad, jax.jacfwd):
             slope = float(mode(along)(length))
-            np.testing.assert_allclose(slope, inside if squared < 1 else outside, rtol=2e-3)
+            np.testing.assert_allclose(slope, inside if squared < 1 else outside, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def test_an_entrywise_step_is_the_step(case: Case) -> None:
     for size in STEP_SIZES:
         step = case.geometry.entrywise_step(mirror, gradient, size)
         if step is None:
-            return
+            pytest.skip("its step does not go entry by entry")
         expected = case.geometry.step(mirror, gradient, size)
         np.testing.assert_allclose(
             flat(step(mirror, gradient)), flat(expected), rtol=1e-5, atol=2e-6 * case.scale
