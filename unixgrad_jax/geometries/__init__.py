@@ -1,6 +1,6 @@
 """Constraint sets with their mirror maps."""
 
-from unixgrad_jax.geometries._balls import L1Ball, L2Ball
+from unixgrad_jax.geometries._balls import L2Ball
 from unixgrad_jax.geometries._base import (
     Euclidean,
     FullSpace,
@@ -15,6 +15,7 @@ from unixgrad_jax.geometries._custom import FromProjection, Unconstrained
 from unixgrad_jax.geometries._entropic_l1_ball import EntropicL1Ball
 from unixgrad_jax.geometries._groups import GroupBall
 from unixgrad_jax.geometries._kinds import has_penalty, is_euclidean
+from unixgrad_jax.geometries._l1_ball import L1Ball
 from unixgrad_jax.geometries._monotone import MonotoneBox
 from unixgrad_jax.geometries._penalized import Penalized
 from unixgrad_jax.geometries._penalties import (

@@ -6,7 +6,6 @@ from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._balls import L1Ball
 from unixgrad_jax.geometries._base import (
     ConvexSet,
     gradient_step,
@@ -14,6 +13,7 @@ from unixgrad_jax.geometries._base import (
     squared_l1_norm,
     zeros,
 )
+from unixgrad_jax.geometries._l1_ball import L1Ball
 from unixgrad_jax.geometries._softmax import above_least, log_softmax, softmax
 
 

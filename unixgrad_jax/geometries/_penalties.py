@@ -9,11 +9,12 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
-from unixgrad_jax.geometries._balls import L2Ball, l1_norm, largest_to_one
+from unixgrad_jax.geometries._balls import L2Ball, largest_to_one
 from unixgrad_jax.geometries._base import Euclidean, Geometry, frozen_data, gradient_step
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
 from unixgrad_jax.geometries._groups import Axis, check_axis, direction, group_norms, norms_beyond
+from unixgrad_jax.geometries._l1_ball import l1_norm
 from unixgrad_jax.geometries._matrix import (
     like_matrix,
     map_singular_values,

@@ -9,12 +9,13 @@ from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Params
-from unixgrad_jax.geometries._balls import L1Ball, L2Ball, l1_norm
+from unixgrad_jax.geometries._balls import L2Ball
 from unixgrad_jax.geometries._base import Geometry
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._combinators import Batched, Product
 from unixgrad_jax.geometries._custom import Unconstrained
 from unixgrad_jax.geometries._kinds import components
+from unixgrad_jax.geometries._l1_ball import L1Ball, l1_norm
 from unixgrad_jax.geometries._simplex import Simplex
 
 LEAST_RATIO = 1e-6
