@@ -46,10 +46,22 @@ def capped_simplex(x: jax.Array) -> jax.Array:
 
 
 def doubly_stochastic(similarity: jax.Array) -> jax.Array:
+    return nearest_plan(ux.Birkhoff(), similarity, similarity.shape[0])
+
+
+def transport(similarity: jax.Array) -> jax.Array:
+    return nearest_plan(ux.TransportPolytope(*marginals(similarity)), similarity, 1)
+
+
+def nearest_plan(geometry: ux.Geometry, similarity: jax.Array, total: int) -> jax.Array:
     """Return the plan nearest to exp(similarity) in the Kullback-Leibler divergence."""
-    birkhoff = ux.Birkhoff()
-    mirror = jnp.zeros_like(similarity)
-    return birkhoff.to_point(birkhoff.step(mirror, -similarity, similarity.shape[0]))
+    return geometry.to_point(geometry.step(jnp.zeros_like(similarity), -similarity, total))
+
+
+def marginals(similarity: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return row sums and column sums that rise and fall threefold, with total 1."""
+    rows, columns = (jnp.linspace(1.0, 3.0, size) for size in similarity.shape)
+    return rows / rows.sum(), columns[::-1] / columns.sum()
 
 
 VECTORS: dict[str, tuple[Function, dict[str, Function]]] = {
@@ -95,6 +107,10 @@ MATRICES: dict[str, tuple[Function, dict[str, Function]]] = {
     "Birkhoff (entropic)": (
         doubly_stochastic,
         {"jaxopt": jaxopt.projection.kl_projection_birkhoff},
+    ),
+    "transport (entropic)": (
+        transport,
+        {"jaxopt": lambda x: jaxopt.projection.kl_projection_transport(x, marginals(x))},
     ),
 }
 BATCH = (10_000, 50)
