@@ -1,13 +1,7 @@
 """Constraint sets with their mirror maps."""
 
 from unixgrad_jax.geometries._balls import L2Ball
-from unixgrad_jax.geometries._base import (
-    Euclidean,
-    FullSpace,
-    Geometry,
-    frozen_data,
-    register,
-)
+from unixgrad_jax.geometries._base import Euclidean, FullSpace, Geometry
 from unixgrad_jax.geometries._box import Box, EntropicBox
 from unixgrad_jax.geometries._capped_simplex import CappedSimplex
 from unixgrad_jax.geometries._combinators import Batched, Product
@@ -27,6 +21,7 @@ from unixgrad_jax.geometries._penalties import (
     SquaredL2Norm,
 )
 from unixgrad_jax.geometries._pnorm import PNormBall
+from unixgrad_jax.geometries._register import frozen_data, register
 from unixgrad_jax.geometries._shifted_entropy import ShiftedEntropySimplex
 from unixgrad_jax.geometries._simplex import EntropicSimplex, Simplex
 from unixgrad_jax.geometries._spectrahedra import EntropicSpectrahedron, Spectrahedron

@@ -13,14 +13,14 @@ from unixgrad_jax.geometries._base import (
     divide,
     gradient_step,
     limit_direction,
-    register,
     root,
     shape_from,
     zeros,
 )
+from unixgrad_jax.geometries._register import register
 
 LARGE = 2**18
-"""From this many entries on, a CPU sums up other arrays sooner than it keeps another in memory."""
+"""From this many entries on, a CPU computes an array twice sooner than it keeps it in memory."""
 
 
 @register
@@ -78,23 +78,25 @@ class L2Ball(FullSpace):
             _, vector = move(mirror, gradient)
             return _trees.vdot(vector, vector)
 
-        def squared_by_parts() -> Array:
-            """Return ‖y − c‖² − 2s⟨y − c, g⟩ + s²‖g‖², sums of which none keeps an array.
+        def squared_in_one_pass() -> Array:
+            """Return the same, from y − s·g as it is unless its squares leave the range.
 
-            Its parts are not much larger than itself where it matters, outside the ball.
+            A branch keeps the sum apart: XLA would store what it has in common with other sums.
             """
-            anchor = self._from_center(_trees.as_dtype(mirror, dtype))
-            steepness = _trees.vdot(gradient, gradient).astype(dtype)
-            across = 2 * _trees.vdot(anchor, gradient).astype(dtype)
-            parts = _trees.vdot(anchor, anchor) - size * (across - size * steepness)
+
+            def plain() -> Array:
+                vector = self._from_center(gradient_step(mirror, gradient, size))
+                return _trees.vdot(vector, vector)
+
+            square = lax.cond(size > 0, plain, lambda: jnp.zeros_like(size))
             least, shortest = _limits_of_range(dtype)
-            in_range = (steepness > least) & (parts < jnp.inf) & (radius > shortest)
-            return lax.cond(in_range, lambda: parts / unit / unit, squared)
+            in_range = (square > least) & (square < jnp.inf) & (radius > shortest)
+            return lax.cond(in_range, lambda: square / unit / unit, squared)
 
         if _trees.size(mirror) < LARGE:
             square = squared()
         else:
-            square = lax.platform_dependent(cpu=squared_by_parts, default=squared)
+            square = lax.platform_dependent(cpu=squared_in_one_pass, default=squared)
         outside, inverse_norm = _compare(square, radius / unit)
 
         def step(mirror: Mirror, gradient: Gradient) -> Mirror:

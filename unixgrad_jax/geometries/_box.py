@@ -15,10 +15,10 @@ from unixgrad_jax.geometries._base import (
     Euclidean,
     StepFunction,
     gradient_step,
-    register,
     root,
     shape_from,
 )
+from unixgrad_jax.geometries._register import register
 
 
 class BoxSet(ConvexSet):

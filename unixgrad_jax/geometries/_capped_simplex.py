@@ -10,11 +10,11 @@ from unixgrad_jax.geometries._base import (
     Euclidean,
     equal_shares,
     gradient_step,
-    register,
     shape_from,
     tangent_square,
     without_overflow,
 )
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._softmax import above_least
 from unixgrad_jax.geometries._threshold import capped_threshold, clip_to_sum
 

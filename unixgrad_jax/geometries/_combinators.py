@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, PyTree, Scalar
-from unixgrad_jax.geometries._base import Geometry, StepFunction, register, root
+from unixgrad_jax.geometries._base import Geometry, StepFunction, root
+from unixgrad_jax.geometries._register import register
 
 
 @register

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import FullSpace, StepFunction, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import FullSpace, StepFunction, gradient_step, zeros
+from unixgrad_jax.geometries._register import register
 
 
 @register

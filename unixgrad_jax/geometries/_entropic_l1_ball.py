@@ -6,14 +6,9 @@ from jax import lax
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import (
-    ConvexSet,
-    gradient_step,
-    register,
-    squared_l1_norm,
-    zeros,
-)
+from unixgrad_jax.geometries._base import ConvexSet, gradient_step, squared_l1_norm, zeros
 from unixgrad_jax.geometries._l1_ball import L1Ball
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._softmax import above_least, log_softmax, softmax
 
 

@@ -15,11 +15,11 @@ from unixgrad_jax.geometries._base import (
     divide,
     gradient_step,
     limit_direction,
-    register,
     root,
     without_overflow,
     zeros,
 )
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 Axis = int | tuple[int, ...] | None

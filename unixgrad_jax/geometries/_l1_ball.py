@@ -9,7 +9,8 @@ from jax import lax
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import euclidean_ball_diameter
-from unixgrad_jax.geometries._base import FullSpace, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import FullSpace, gradient_step, zeros
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._threshold import (
     below_largest,
     shrink_to_sum,

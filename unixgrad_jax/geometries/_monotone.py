@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import FullSpace, filled, gradient_step, register, shape_from
+from unixgrad_jax.geometries._base import FullSpace, filled, gradient_step, shape_from
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._threshold import root_of_decreasing
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import L2Ball
-from unixgrad_jax.geometries._base import Geometry, register
+from unixgrad_jax.geometries._base import Geometry
 from unixgrad_jax.geometries._penalties import (
     ElasticNet,
     GroupNorm,
@@ -15,6 +15,7 @@ from unixgrad_jax.geometries._penalties import (
     Penalty,
     SquaredL2Norm,
 )
+from unixgrad_jax.geometries._register import register
 
 
 @register

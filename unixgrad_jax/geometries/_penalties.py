@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
 from unixgrad_jax.geometries._balls import L2Ball, largest_to_one
-from unixgrad_jax.geometries._base import Euclidean, Geometry, frozen_data, gradient_step
+from unixgrad_jax.geometries._base import Euclidean, Geometry, gradient_step
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
 from unixgrad_jax.geometries._groups import Axis, check_axis, direction, group_norms, norms_beyond
@@ -21,6 +21,7 @@ from unixgrad_jax.geometries._matrix import (
     matrix_of,
     singular_values,
 )
+from unixgrad_jax.geometries._register import frozen_data
 
 
 class Penalty(abc.ABC):

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import along, largest_to_one
-from unixgrad_jax.geometries._base import ConvexSet, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import ConvexSet, gradient_step, zeros
+from unixgrad_jax.geometries._register import register
 
 
 @register

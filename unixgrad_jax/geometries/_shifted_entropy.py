@@ -6,7 +6,8 @@ from jax import lax
 
 from unixgrad_jax import _trees
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import gradient_step, register, squared_l1_norm
+from unixgrad_jax.geometries._base import gradient_step, squared_l1_norm
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._simplex import Simplex, SimplexSet
 from unixgrad_jax.geometries._softmax import above_least, half_range
 

@@ -12,11 +12,11 @@ from unixgrad_jax.geometries._base import (
     divide,
     equal_shares,
     gradient_step,
-    register,
     shape_from,
     squared_l1_norm,
     tangent_square,
 )
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._softmax import (
     above_least,
     half_range,

@@ -9,7 +9,6 @@ from unixgrad_jax.geometries._base import (
     Euclidean,
     bring_near,
     gradient_step,
-    register,
     shape_from,
 )
 from unixgrad_jax.geometries._matrix import (
@@ -21,6 +20,7 @@ from unixgrad_jax.geometries._matrix import (
     symmetric,
     traceless,
 )
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import euclidean_ball_diameter
-from unixgrad_jax.geometries._base import FullSpace, bring_near, gradient_step, register, zeros
+from unixgrad_jax.geometries._base import FullSpace, bring_near, gradient_step, zeros
 from unixgrad_jax.geometries._matrix import (
     check_matrix,
     like_matrix,
@@ -13,6 +13,7 @@ from unixgrad_jax.geometries._matrix import (
     matrix_of,
     singular_values,
 )
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._threshold import below_largest, shrink_to_sum
 
 

@@ -10,15 +10,9 @@ from jax.typing import DTypeLike
 
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
-from unixgrad_jax.geometries._base import (
-    ConvexSet,
-    divide,
-    register,
-    root,
-    shape_from,
-    squared_l1_norm,
-)
+from unixgrad_jax.geometries._base import ConvexSet, divide, root, shape_from, squared_l1_norm
 from unixgrad_jax.geometries._matrix import check_matrix
+from unixgrad_jax.geometries._register import register
 from unixgrad_jax.geometries._scaling import scale_to_marginals
 from unixgrad_jax.geometries._shortest_paths import optimal_plan
 from unixgrad_jax.geometries._softmax import log_weights
