@@ -11,15 +11,9 @@ from unixgrad_jax.geometries._groups import GroupBall
 from unixgrad_jax.geometries._kinds import has_penalty, is_euclidean
 from unixgrad_jax.geometries._l1_ball import L1Ball
 from unixgrad_jax.geometries._monotone import MonotoneBox
+from unixgrad_jax.geometries._norm_penalties import GroupNorm, NuclearNorm
 from unixgrad_jax.geometries._penalized import Penalized
-from unixgrad_jax.geometries._penalties import (
-    ElasticNet,
-    GroupNorm,
-    L1Norm,
-    NuclearNorm,
-    Penalty,
-    SquaredL2Norm,
-)
+from unixgrad_jax.geometries._penalties import ElasticNet, L1Norm, Penalty, SquaredL2Norm
 from unixgrad_jax.geometries._pnorm import PNormBall
 from unixgrad_jax.geometries._register import frozen_data, register
 from unixgrad_jax.geometries._shifted_entropy import ShiftedEntropySimplex

@@ -7,14 +7,8 @@ from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Mirror, Params, Scalar
 from unixgrad_jax.geometries._balls import L2Ball
 from unixgrad_jax.geometries._base import Geometry
-from unixgrad_jax.geometries._penalties import (
-    ElasticNet,
-    GroupNorm,
-    L1Norm,
-    NuclearNorm,
-    Penalty,
-    SquaredL2Norm,
-)
+from unixgrad_jax.geometries._norm_penalties import GroupNorm, NuclearNorm
+from unixgrad_jax.geometries._penalties import ElasticNet, L1Norm, Penalty, SquaredL2Norm
 from unixgrad_jax.geometries._register import register
 
 

@@ -1,7 +1,6 @@
-"""Simple penalties h that a set can carry, for composite problems min f(x) + h(x)."""
+"""Penalties h that a set can carry, for composite problems min f(x) + h(x), entry by entry."""
 
 import abc
-import dataclasses
 from typing import ClassVar
 
 import jax
@@ -10,17 +9,10 @@ import jax.numpy as jnp
 from unixgrad_jax import _trees, _validation
 from unixgrad_jax._types import Array, Gradient, Params, Scalar
 from unixgrad_jax.geometries._balls import L2Ball, largest_to_one
-from unixgrad_jax.geometries._base import Euclidean, Geometry, gradient_step
+from unixgrad_jax.geometries._base import Euclidean, Geometry
 from unixgrad_jax.geometries._box import Box
 from unixgrad_jax.geometries._custom import Unconstrained
-from unixgrad_jax.geometries._groups import Axis, check_axis, direction, group_norms, norms_beyond
 from unixgrad_jax.geometries._l1_ball import l1_norm
-from unixgrad_jax.geometries._matrix import (
-    like_matrix,
-    map_singular_values,
-    matrix_of,
-    singular_values,
-)
 from unixgrad_jax.geometries._register import frozen_data
 
 
@@ -95,7 +87,7 @@ class ElasticNet(Penalty):
     def minimize_linear(self, geometry: Geometry, gradient: Gradient) -> Params:
         wide = _trees.unify(gradient)
         l1, l2 = self._weights(wide)
-        descent = jax.tree.map(lambda g: -_soft(g, l1), wide)
+        descent = jax.tree.map(lambda g: -soft(g, l1), wide)
         if isinstance(geometry, Box):
             return jax.tree.map(
                 lambda d, vertex, inner: jnp.where((l2 > 0) | (d == 0), inner, vertex),
@@ -103,12 +95,12 @@ class ElasticNet(Penalty):
                 geometry.minimize_linear(jax.tree.map(jnp.negative, descent)),
                 geometry.project(jax.tree.map(lambda d: d / jnp.where(l2 > 0, l2, 1), descent)),
             )
-        return _along(descent, _radius(geometry, l1), l2)
+        return minimize_quadratic(geometry, descent, l2)
 
     def check_oracle(self, geometry: Geometry) -> None:
         strength = _validation.concrete(self.l2)
         if isinstance(geometry, Unconstrained) and strength is not None and not strength.all():
-            raise _no_minimum("ElasticNet with l2=0")
+            raise no_minimum("ElasticNet with l2=0")
 
     def _weights(self, like: Params) -> tuple[Array, Array]:
         dtype = _trees.wide_dtype(like)
@@ -140,7 +132,7 @@ class L1Norm(Penalty):
 
     def minimize_linear(self, geometry: Geometry, gradient: Gradient) -> Params:
         if isinstance(geometry, Unconstrained):
-            raise _no_minimum("L1Norm")
+            raise no_minimum("L1Norm")
         return self._net().minimize_linear(geometry, gradient)
 
     def _net(self) -> ElasticNet:
@@ -183,100 +175,7 @@ class SquaredL2Norm(Penalty):
         return _trees.scalar("weight", self.weight, _trees.wide_dtype(like))
 
 
-@frozen_data
-class GroupNorm(Penalty):
-    """The group lasso's h(x) = weight·Σ_g ‖x_g‖₂, on an `L2Ball` around 0 or ℝⁿ.
-
-    Attributes:
-        weight: ≥ 0, a scalar.
-        axis: the axis or axes within a group, as in `GroupBall`; None makes each leaf one group.
-    """
-
-    sets: ClassVar = (L2Ball, Unconstrained)
-
-    weight: Scalar = 1.0
-    axis: Axis = dataclasses.field(default=-1, metadata={"static": True})
-
-    def __post_init__(self) -> None:
-        _validation.check_number("weight", self.weight)
-        check_axis(self.axis)
-
-    def value(self, point: Params) -> Array:
-        wide = _trees.unify(point)
-        weight = self._weight(wide)
-        return weight * _trees.total(group_norms(wide, self.axis), weight.dtype)
-
-    def step(
-        self, geometry: Geometry, anchor: Params, gradient: Gradient, step_size: Scalar
-    ) -> Params:
-        moved = gradient_step(anchor, gradient, step_size)
-        weight = self._weight(moved)
-        size = _trees.scalar("step_size", step_size, weight.dtype)
-        wide_anchor, slope = (_trees.as_dtype(tree, weight.dtype) for tree in (anchor, gradient))
-        shrunk = jax.tree.map(
-            lambda v, beyond: _trees.at_least(beyond, 0) * direction(v, self.axis),
-            moved,
-            norms_beyond(wide_anchor, slope, size, weight, self.axis),
-        )
-        return geometry.project(shrunk)
-
-    def minimize_linear(self, geometry: Geometry, gradient: Gradient) -> Params:
-        if isinstance(geometry, Unconstrained):
-            raise _no_minimum("GroupNorm")
-        wide = _trees.unify(gradient)
-        weight = self._weight(wide)
-        descent = jax.tree.map(
-            lambda g, norm: -_trees.at_least(norm - weight, 0) * direction(g, self.axis),
-            wide,
-            group_norms(wide, self.axis),
-        )
-        return _along(descent, _radius(geometry, weight), jnp.zeros_like(weight))
-
-    def _weight(self, like: Params) -> Array:
-        return _trees.scalar("weight", self.weight, _trees.wide_dtype(like))
-
-
-@frozen_data
-class NuclearNorm(Penalty):
-    """The nuclear norm h(X) = weight·Σσᵢ(X) of one matrix, on an `L2Ball` around 0 or ℝ^{m×n}.
-
-    Attributes:
-        weight: ≥ 0, a scalar.
-    """
-
-    sets: ClassVar = (L2Ball, Unconstrained)
-
-    weight: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        _validation.check_number("weight", self.weight)
-
-    def value(self, point: Params) -> Array:
-        return self._weight(point) * jnp.sum(singular_values(matrix_of(point, "NuclearNorm")))
-
-    def step(
-        self, geometry: Geometry, anchor: Params, gradient: Gradient, step_size: Scalar
-    ) -> Params:
-        moved = gradient_step(anchor, gradient, step_size)
-        amount = _trees.scalar("step_size", step_size, _trees.wide_dtype(moved))
-        return geometry.project(self._shrink(moved, amount * self._weight(moved)))
-
-    def minimize_linear(self, geometry: Geometry, gradient: Gradient) -> Params:
-        if isinstance(geometry, Unconstrained):
-            raise _no_minimum("NuclearNorm")
-        weight = self._weight(gradient)
-        descent = self._shrink(jax.tree.map(jnp.negative, _trees.unify(gradient)), weight)
-        return _along(descent, _radius(geometry, weight), jnp.zeros_like(weight))
-
-    def _shrink(self, point: Params, amount: Array) -> Params:
-        matrix = map_singular_values(_soft, matrix_of(point, "NuclearNorm"), amount)
-        return like_matrix(matrix, point)
-
-    def _weight(self, like: Params) -> Array:
-        return _trees.scalar("weight", self.weight, _trees.wide_dtype(like))
-
-
-def _soft(value: Array, amount: Array) -> Array:
+def soft(value: Array, amount: Array) -> Array:
     """Return sign(v)·max(|v| − a, 0)."""
     return jnp.sign(value) * _trees.at_least(jnp.abs(value) - amount, 0)
 
@@ -292,8 +191,18 @@ def _soft_step(anchor: Params, gradient: Gradient, size: Array, weight: Array) -
     return jax.tree.map(entry, anchor, gradient)
 
 
-def _along(descent: Params, radius: Array, curvature: Array) -> Params:
-    """Return argmin over ‖v‖₂ ≤ r of ½·μ·‖v‖² − ⟨d, v⟩: as far along d as r and μ let it."""
+def minimize_quadratic(geometry: Geometry, descent: Params, curvature: Array) -> Params:
+    """Return argmin of ½·μ·‖v‖² − ⟨d, v⟩ on an `L2Ball` around 0 or ℝⁿ: as far along d as it may.
+
+    Args:
+        geometry: the set.
+        descent: d.
+        curvature: μ ≥ 0, a scalar.
+    """
+    dtype = curvature.dtype
+    radius = jnp.full((), jnp.inf, dtype)
+    if isinstance(geometry, L2Ball):
+        radius = _trees.scalar("radius", geometry.radius, dtype)
     unit, scale = largest_to_one(descent)
     squared = _trees.vdot(unit, unit)
     nonzero = squared > 0
@@ -304,13 +213,7 @@ def _along(descent: Params, radius: Array, curvature: Array) -> Params:
     return jax.tree.map(lambda u: reach * u, unit)
 
 
-def _radius(geometry: Geometry, like: Array) -> Array:
-    if isinstance(geometry, L2Ball):
-        return _trees.scalar("radius", geometry.radius, like.dtype)
-    return jnp.full((), jnp.inf, like.dtype)
-
-
-def _no_minimum(name: str) -> ValueError:
+def no_minimum(name: str) -> ValueError:
     return ValueError(
         f"{name} on ℝⁿ has no linear minimization oracle: ⟨g, v⟩ + h(v) has no minimum once g is "
         "large. For a certificate, put the penalty on a ball or a box that contains the solution."
