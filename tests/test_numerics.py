@@ -12,6 +12,7 @@ import unixgrad_jax as ux
 from tests import problems
 from tests.precision import x64_set
 from tests.sampling import by_default
+from unixgrad_jax._template import Average, move_towards
 
 A, SOLUTION, B = problems.regression_data(500, 100)
 NORM, SUM = float(np.linalg.norm(SOLUTION)), float(np.abs(SOLUTION).sum())
@@ -143,6 +144,40 @@ def test_queries_stay_feasible_to_8_ulp_for_100_000_float32_steps(
     for points in all_queries(objective, geometry, start, 100_000):
         assert points.dtype == jnp.float32
         assert excess64(geometry, points).max() <= allowed
+
+
+def slowly_converging(length: int) -> np.ndarray:
+    return np.linspace(0.5, 0.7, 20) + 0.3 / np.sqrt(np.arange(1, length + 1))[:, None]
+
+
+def scattered(length: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(size=(length, 20))
+
+
+@pytest.mark.parametrize(("draw", "most"), [(slowly_converging, 1), (scattered, 4)])
+def test_a_mean_of_100_000_points_is_right_to_few_ulp_where_a_plain_one_is_not(
+    draw: Callable[[int], np.ndarray], most: int
+) -> None:
+    """Why the state keeps the last increment of the average, one more array.
+
+    The scattered mean passes ½ time and again, where the spacing of floats changes.
+    """
+    points = draw(100_000).astype(np.float32)
+    weights = np.arange(1.0, len(points) + 1)
+    expected = np.average(points.astype(np.float64), axis=0, weights=weights)
+
+    def add(carry: tuple, weighted: tuple) -> tuple[tuple, None]:
+        plain, average = carry
+        t, point = weighted
+        theta = 2 / (t + 1)
+        return (plain + theta * (point - plain), move_towards(average, point, theta)), None
+
+    zero = jnp.zeros(20, jnp.float32)
+    steps = (jnp.asarray(weights, jnp.float32), jnp.asarray(points))
+    (plain, average), _ = jax.lax.scan(add, (zero, Average(zero, zero)), steps)
+    ulp = np.finfo(np.float32).eps
+    assert np.abs(np.asarray(average.value, np.float64) - expected).max() <= most * ulp
+    assert np.abs(np.asarray(plain, np.float64) - expected).max() > 8 * ulp
 
 
 @pytest.mark.parametrize("half", by_default(["bfloat16"], ["float16", "bfloat16"]))

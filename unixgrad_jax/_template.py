@@ -187,7 +187,7 @@ class Average(NamedTuple):
     errors, which the averaging remembers for a time proportional to t, carry it out of K. Here the
     next increment makes up for what the last addition left out. That follows from the sum and the
     increment alone, by Knuth's TwoSum (The Art of Computer Programming, vol. 2, sec. 4.2.2, theorem
-    B) less its term that is 0, up to a rare ulp, where the increment is the smaller summand.
+    B) less a term, at most an ulp, that is 0 unless the sum grows past a power of two.
 
     Attributes:
         value: the mean, rounded.
