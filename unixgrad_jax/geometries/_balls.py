@@ -78,17 +78,16 @@ class L2Ball(FullSpace):
             _, vector = move(mirror, gradient)
             return _trees.vdot(vector, vector)
 
+        def squared_without_unit() -> Array:
+            vector = self._from_center(gradient_step(mirror, gradient, size))
+            return _trees.vdot(vector, vector)
+
         def squared_in_one_pass() -> Array:
-            """Return the same, from y − s·g as it is unless its squares leave the range.
+            """Return `squared()`, without multiplying by the unit unless squares leave the range.
 
             A branch keeps the sum apart: XLA would store what it has in common with other sums.
             """
-
-            def plain() -> Array:
-                vector = self._from_center(gradient_step(mirror, gradient, size))
-                return _trees.vdot(vector, vector)
-
-            square = lax.cond(size > 0, plain, lambda: jnp.zeros_like(size))
+            square = lax.cond(size > 0, squared_without_unit, lambda: jnp.zeros_like(size))
             least, shortest = _limits_of_range(dtype)
             in_range = (square > least) & (square < jnp.inf) & (radius > shortest)
             return lax.cond(in_range, lambda: square / unit / unit, squared)

@@ -1,4 +1,4 @@
-"""Penalties h that a set can carry, for composite problems min f(x) + h(x), entry by entry."""
+"""Penalties h that a set can carry, for composite problems min f(x) + h(x); sums over entries."""
 
 import abc
 from typing import ClassVar
